@@ -1,0 +1,107 @@
+"""The events of one command: numbered, masked, told to the observer and to whoever iterates the process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from .model import OutputStream, SandboxEvent, SandboxEventType
+from .redaction import Scrubber, StreamScrubber
+
+Observer = Callable[[SandboxEvent], None]
+
+
+class CommandEvents:
+    """Makes the events of one command.
+
+    Lifecycle events are kept for the result. Output events are made only when somebody wants them: an
+    observer, or an iterator that called `follow`.
+    """
+
+    def __init__(
+        self, *, session_id: str | None, command_id: str, scrubber: Scrubber, observer: Observer | None
+    ) -> None:
+        self._session_id = session_id
+        self._command_id = command_id
+        self._scrubber = scrubber
+        self._observer = observer
+        self._streams: dict[OutputStream, StreamScrubber] = {}
+        self._offsets = dict.fromkeys(OutputStream, 0)
+        self._queue: deque[SandboxEvent] = deque()
+        self._following = False
+        self._sequence = 0
+        self.lifecycle: list[SandboxEvent] = []
+
+    def follow(self) -> None:
+        """From now on keep output events for `take`."""
+        self._following = True
+
+    def take(self) -> Iterator[SandboxEvent]:
+        """Yield the events that happened since the last call."""
+        while self._queue:
+            yield self._queue.popleft()
+
+    def tell(
+        self,
+        kind: SandboxEventType,
+        message: str | None = None,
+        *,
+        stream: OutputStream | None = None,
+        dropped_bytes: int | None = None,
+    ) -> None:
+        """Make a lifecycle event."""
+        masked = None if message is None else self._scrubber.text(message)
+        event = self._event(kind, message=masked, stream=stream, dropped_bytes=dropped_bytes)
+        self.lifecycle.append(event)
+        self._queue.append(event)
+        self._show(event)
+
+    def output(self, stream: OutputStream, data: bytes) -> None:
+        """Make an output event of a chunk, if anybody wants one."""
+        if not self._following and self._observer is None:
+            return
+        scrubber = self._streams.get(stream)
+        if scrubber is None:
+            scrubber = self._streams[stream] = self._scrubber.stream()
+        self._tell_output(stream, scrubber.feed(data))
+
+    def end_streams(self) -> None:
+        """Hand out what the scrubbers held back."""
+        for stream, scrubber in self._streams.items():
+            self._tell_output(stream, scrubber.finish())
+
+    def _tell_output(self, stream: OutputStream, data: bytes) -> None:
+        if not data:
+            return
+        event = self._event(SandboxEventType.COMMAND_OUTPUT, stream=stream, data=data, offset=self._offsets[stream])
+        self._offsets[stream] += len(data)
+        if self._following:
+            self._queue.append(event)
+        self._show(event)
+
+    def _event(
+        self,
+        kind: SandboxEventType,
+        *,
+        message: str | None = None,
+        stream: OutputStream | None = None,
+        data: bytes | None = None,
+        offset: int | None = None,
+        dropped_bytes: int | None = None,
+    ) -> SandboxEvent:
+        self._sequence += 1
+        return SandboxEvent(
+            type=kind,
+            session_id=self._session_id,
+            command_id=self._command_id,
+            message=message,
+            sequence=self._sequence,
+            stream=stream,
+            data=data,
+            offset=offset,
+            dropped_bytes=dropped_bytes,
+        )
+
+    def _show(self, event: SandboxEvent) -> None:
+        if self._observer is not None:
+            self._observer(event)

@@ -1,0 +1,65 @@
+"""Bounded capture of one output stream: the head and the tail are kept, the middle is counted."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .model import HEAD_ONLY_BELOW_BYTES, CapturedOutput
+
+
+class OutputCapture:
+    """Collects chunks of one stream within a limit.
+
+    Chunks are kept by reference, so whoever consumed them as events is not charged for a second copy.
+    Memory stays below the limit plus one chunk, however much flows through.
+    """
+
+    __slots__ = ("_head", "_head_room", "_tail", "_tail_limit", "_tail_size", "total_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._tail_limit = 0 if limit_bytes < HEAD_ONLY_BELOW_BYTES else limit_bytes // 2
+        self._head_room = limit_bytes - self._tail_limit
+        self._head: list[bytes] = []
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self.total_bytes = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next chunk of the stream."""
+        self.total_bytes += len(chunk)
+        if self._head_room:
+            if len(chunk) <= self._head_room:
+                self._head.append(chunk)
+                self._head_room -= len(chunk)
+                return
+            self._head.append(chunk[: self._head_room])
+            chunk = chunk[self._head_room :]
+            self._head_room = 0
+        if self._tail_limit:
+            self._feed_tail(chunk)
+
+    def _feed_tail(self, chunk: bytes) -> None:
+        # Tiny chunks are merged, so that bookkeeping never outweighs the data.
+        if self._tail and len(self._tail[-1]) + len(chunk) <= 4096:
+            last = self._tail.pop()
+            self._tail_size -= len(last)
+            chunk = last + chunk
+        self._tail.append(chunk)
+        self._tail_size += len(chunk)
+        while self._tail_size - len(self._tail[0]) >= self._tail_limit:
+            self._tail_size -= len(self._tail.popleft())
+
+    @property
+    def dropped_bytes(self) -> int:
+        """How many bytes are no longer kept."""
+        return self.captured().dropped_bytes
+
+    def captured(self) -> CapturedOutput:
+        """Return what was kept so far."""
+        tail = b"".join(self._tail)
+        excess = len(tail) - self._tail_limit
+        return CapturedOutput(
+            head=b"".join(self._head),
+            tail=tail[excess:] if excess > 0 else tail,
+            total_bytes=self.total_bytes,
+        )

@@ -1,0 +1,356 @@
+"""What counts as a secret, and how it is masked.
+
+Three rules, one place each:
+
+* `is_sensitive_key`: the seeds' rule for names (seed 1 section 5, CubeSandbox page section 6). A key that
+  *contains* one of eight words, after folding, is sensitive. Labels with such a key are dropped.
+* `mask_text`: values that look like a secret whatever they are called: token shapes, URL user info and
+  query secrets, credentials in headers, PEM blocks.
+* `Scrubber`: values this process *knows* to be secret, in every usual spelling, also across chunk borders.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+import shlex
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+MASK = "[redacted]"
+
+SENSITIVE_PARTS = (
+    "secret",
+    "token",
+    "key",
+    "password",
+    "passwd",
+    "credential",
+    "cookie",
+    "authorization",
+)
+
+# Letters that are drawn like Latin ones and survive NFKC: Cyrillic, Greek, dotless i.
+_LOOK_ALIKES = str.maketrans(
+    {
+        "а": "a", "е": "e", "о": "o", "р": "p", "с": "c", "у": "y", "х": "x", "к": "k", "ѕ": "s", "і": "i",
+        "ј": "j", "ԁ": "d", "т": "t",
+        "ο": "o", "κ": "k", "ε": "e", "ρ": "p", "α": "a", "υ": "u", "ν": "v", "ι": "i", "τ": "t", "γ": "y",
+        "ı": "i",
+    }
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionPolicy:
+    """Exact key names a host allows although the contains rule would drop them (``keyboard``)."""
+
+    allowed_names: frozenset[str] = frozenset()
+
+    def is_sensitive(self, key: object) -> bool:
+        """Whether an entry with this key must be dropped or masked."""
+        return key not in self.allowed_names and is_sensitive_key(key)
+
+
+STRICT = RedactionPolicy()
+
+
+def fold_key(key: str) -> str:
+    """Fold spelling tricks out of a key: case, width, accents, look-alikes, separators, invisible characters."""
+    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", key).casefold())
+    return "".join(character for character in text.translate(_LOOK_ALIKES) if character.isalnum())
+
+
+def is_sensitive_key(key: object) -> bool:
+    """Whether the folded key contains one of `SENSITIVE_PARTS` (the contract's contains rule)."""
+    if isinstance(key, bytes):
+        key = key.decode("utf-8", "replace")
+    if not isinstance(key, str):
+        return False
+    folded = fold_key(key)
+    return any(part in folded for part in SENSITIVE_PARTS)
+
+
+def filter_labels(labels: Mapping[Any, str | None], policy: RedactionPolicy = STRICT) -> dict[str, str | None]:
+    """Return the labels that may be stored or sent: keys stripped, sensitive ones dropped, values masked."""
+    kept: dict[str, str | None] = {}
+    for key, value in labels.items():
+        name = key.strip() if isinstance(key, str) else ""
+        if name and not policy.is_sensitive(name):
+            kept[name] = value if value is None else mask_text(str(value))
+    return kept
+
+
+# --- values that give themselves away ---------------------------------------------------------------------------
+
+_QUERY_NAMES = (
+    r"(?:[\w.-]*(?:secret|token|key|passw(?:or)?d|credential|cookie|authorization|signature)[\w.-]*"
+    r"|pass|pwd|auth|sig|jwt|X-Amz-Credential)"
+)
+_VALUE_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL),
+        MASK,
+    ),
+    # User info runs to the last "@" before the path, or, with a password, to any "@": passwords are often not
+    # percent-encoded. A port ("host:8080/a@b") is no password.
+    (
+        re.compile(
+            r"(?P<scheme>\b[a-zA-Z][a-zA-Z0-9+.-]*://)"
+            r"(?:[^\s/?#\"'<>]*@|[^\s/?#\"'<>:@]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>@]*@)"
+        ),
+        rf"\g<scheme>{MASK}@",
+    ),
+    (
+        re.compile(rf"(?P<name>[?&;#]{_QUERY_NAMES}=)[^&#;\s\"'<>]+", re.IGNORECASE),
+        rf"\g<name>{MASK}",
+    ),
+    (
+        re.compile(r"(?P<scheme>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
+        rf"\g<scheme>{MASK}",
+    ),
+    (
+        re.compile(
+            r"(?<![A-Za-z0-9])(?:"
+            r"e2b_[0-9a-f]{16,}"
+            r"|sk_e2b_[A-Za-z0-9]{16,}"
+            r"|dtn_[A-Za-z0-9]{16,}"
+            r"|sk-(?:[A-Za-z]+-)*[A-Za-z0-9_-]{16,}"
+            r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
+            r"|gh[pousr]_[A-Za-z0-9]{20,}"
+            r"|github_pat_[A-Za-z0-9_]{20,}"
+            r"|glpat-[A-Za-z0-9_-]{16,}"
+            r"|xox[abeprs]-[A-Za-z0-9-]{10,}"
+            r"|hf_[A-Za-z0-9]{20,}"
+            r"|npm_[A-Za-z0-9]{30,}"
+            r"|pypi-[A-Za-z0-9_-]{30,}"
+            r"|AIza[A-Za-z0-9_-]{30,}"
+            r"|(?:AKIA|ASIA)[A-Z0-9]{16}"
+            r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"
+            r")"
+        ),
+        MASK,
+    ),
+)
+
+
+# A named value in prose or JSON: ``token=abc``, ``"apiKey": "abc"``, ``password: hunter2``.
+_ASSIGNMENT = re.compile(
+    r"(?P<name>(?P<open>[\"']?)\b[\w.-]*"
+    r"(?:secret|token|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credential|cookie)[\w.-]*(?P=open)"
+    r"\s*(?P<sign>[:=])\s*)(?P<quote>[\"']?)(?P<value>[^\s\"',;&}{\[\]()]{3,})",
+    re.IGNORECASE,
+)
+_PLAIN_VALUE = re.compile(r"(?i)\d+(?:\.\d+)?|true|false|null|none")
+
+
+def _mask_assignment(match: re.Match[str]) -> str:
+    value = match["value"]
+    # "password: must be set" is prose; a colon alone makes a value only of what does not look like a word.
+    prose = match["sign"] == ":" and not match["quote"] and value.rstrip(".").isalpha()
+    return match[0] if prose or _PLAIN_VALUE.fullmatch(value) else f"{match['name']}{match['quote']}{MASK}"
+
+
+def mask_text(text: str) -> str:
+    """Mask every part of `text` that looks like a secret by itself; the rest is unchanged."""
+    for pattern, replacement in _VALUE_PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def mask_message(text: str) -> str:
+    """Mask a message meant for people (an error, an event): `mask_text`, and named values such as ``token=abc``."""
+    return _ASSIGNMENT.sub(_mask_assignment, mask_text(text))
+
+
+def mask_value(value: Any, policy: RedactionPolicy = STRICT) -> Any:
+    """Return a masked deep copy of a nested value; the input is not changed.
+
+    Under a sensitive key strings and bytes are masked, while numbers, booleans and ``None`` keep value and
+    type (``maxTokens: 8192`` is no secret). Cycles end in ``"[cycle]"``.
+    """
+    return _mask_nested(value, policy, sensitive=False, ancestors=())
+
+
+def _mask_nested(value: Any, policy: RedactionPolicy, *, sensitive: bool, ancestors: tuple[int, ...]) -> Any:
+    if isinstance(value, str):
+        return MASK if sensitive else mask_text(value)
+    if isinstance(value, bytes | bytearray):
+        masked = MASK if sensitive else mask_text(bytes(value).decode("latin-1"))
+        return masked.encode("latin-1")
+    if id(value) in ancestors:
+        return "[cycle]"
+    below = (*ancestors, id(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {
+            key: _mask_nested(item, policy, sensitive=sensitive or policy.is_sensitive(key), ancestors=below)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_mask_nested(item, policy, sensitive=sensitive, ancestors=below) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    return value
+
+
+# --- values this process knows ---------------------------------------------------------------------------------
+
+_SHORTEST_SECRET = 4  # masking shorter values would blank ordinary text
+_SHORTEST_PART = 6  # a part of a structured secret must be distinctive to be masked on its own
+
+
+def _structured_parts(secret: str) -> Iterable[str]:
+    """The distinctive parts of a JSON or multi-line secret, which can leak without the whole (`case P08`)."""
+    try:
+        document = json.loads(secret)
+    except ValueError:
+        document = None
+    if isinstance(document, dict | list):
+        yield from _string_leaves(document)
+    elif "\n" in secret:
+        for line in secret.splitlines():
+            yield line.strip()
+            yield re.split(r"[:=]\s*", line, maxsplit=1)[-1].strip().strip("\"'")
+
+
+def _string_leaves(document: Any) -> Iterable[str]:
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, Mapping):
+        for item in document.values():
+            yield from _string_leaves(item)
+    elif isinstance(document, list):
+        for item in document:
+            yield from _string_leaves(item)
+
+
+def _spellings(secret: str) -> Iterable[str]:
+    """The ways one value gets written: raw, URL-encoded, JSON, repr, shell-quoted, base64 at each alignment."""
+    yield secret
+    yield quote(secret, safe="")
+    yield quote(secret)
+    yield quote_plus(secret)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield repr(secret)[1:-1]
+    yield shlex.quote(secret)
+    if "'" in secret:
+        yield shlex.quote(secret)[1:-1]
+    raw = secret.encode("utf-8", "surrogateescape")
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        yield encode(raw).decode("ascii").rstrip("=")
+        # Inside a longer base64 text the value starts at one of three alignments; drop the edge
+        # characters that mix with neighbours ("user:secret" in a Basic header).
+        for shift in (1, 2):
+            yield encode(b"\0" * shift + raw)[4:].decode("ascii").rstrip("=")[:-1]
+
+
+class Scrubber:
+    """Masks the secret values it was told about in text and bytes.
+
+    Immutable once made; `with_secrets` returns a larger one. Values shorter than four characters are
+    ignored, because masking them would blank ordinary text.
+    """
+
+    __slots__ = ("_forms", "_pattern", "_secrets")
+
+    def __init__(self, secrets: Iterable[str | None] = ()) -> None:
+        self._secrets = frozenset(secret for secret in secrets if secret and len(secret) >= _SHORTEST_SECRET)
+        texts = {form for secret in self._secrets for form in _forms(secret)}
+        encoded = (text.encode("utf-8", "surrogateescape") for text in texts)
+        # Longest first: an alternation then finds the leftmost, longest form.
+        self._forms = tuple(sorted(encoded, key=len, reverse=True))
+        self._pattern = re.compile(b"|".join(re.escape(form) for form in self._forms) or b"(?!)")
+
+    def __bool__(self) -> bool:
+        return bool(self._forms)
+
+    def __repr__(self) -> str:
+        return f"Scrubber(<{len(self._secrets)} secrets>)"
+
+    def with_secrets(self, secrets: Iterable[str | None]) -> Scrubber:
+        """Return a scrubber that also knows `secrets`."""
+        return Scrubber((*self._secrets, *secrets))
+
+    def text(self, text: str) -> str:
+        """Return `text` with every known secret, and everything that looks like one, masked."""
+        raw = text.encode("utf-8", "surrogatepass")
+        return mask_message(self.data(raw).decode("utf-8", "surrogatepass"))
+
+    def data(self, data: bytes) -> bytes:
+        """Return `data` with every known secret masked; nothing else is touched."""
+        return self._pattern.sub(MASK.encode(), data) if self._occurs_in(data) else data
+
+    def stream(self) -> StreamScrubber:
+        """Return a scrubber for one stream that arrives in chunks."""
+        return StreamScrubber(self)
+
+    def _occurs_in(self, data: bytes) -> bool:
+        # Substring search is some fifty times faster than the alternation, and almost always says no.
+        return any(form in data for form in self._forms)
+
+    def _undecided(self, data: bytes) -> int:
+        """Length of the longest tail of `data` that begins some form and may go on in the next chunk."""
+        longest = 0
+        for form in self._forms:
+            window = data[-(len(form) - 1) :]
+            start = window.find(form[:1])
+            while 0 <= start < len(window) - longest:
+                if form.startswith(window[start:]):
+                    longest = len(window) - start
+                    break
+                start = window.find(form[:1], start + 1)
+        return longest
+
+
+def _forms(secret: str) -> Iterable[str]:
+    """Every text that gives `secret` away: its spellings, and those of its distinctive parts."""
+    parts = [part for part in _structured_parts(secret) if len(part) >= _SHORTEST_PART]
+    for value in (secret, *parts):
+        for spelling in _spellings(value):
+            if len(spelling) >= _SHORTEST_SECRET:
+                yield spelling
+
+
+class StreamScrubber:
+    """Masks known secrets in a stream of chunks, wherever the chunk borders fall.
+
+    A tail that could be the beginning of a secret is held back until the next chunk decides, and
+    handed out by `finish` when the stream ends: nothing is lost.
+    """
+
+    __slots__ = ("_held", "_scrubber")
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        self._scrubber = scrubber
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return what can be shown of everything received so far and not yet shown."""
+        if not self._scrubber:
+            return chunk
+        data = self._held + chunk
+        cut = len(data) - self._scrubber._undecided(data)
+        shown: list[bytes] = []
+        position = 0
+        if self._scrubber._occurs_in(data):
+            for match in self._scrubber._pattern.finditer(data):
+                if match.start() >= cut:
+                    break
+                shown += (data[position : match.start()], MASK.encode())
+                position = match.end()
+                # A match may reach into the undecided tail; what follows it is decided anew.
+                cut = len(data) - self._scrubber._undecided(data[position:])
+        shown.append(data[position:cut])
+        self._held = data[cut:]
+        return b"".join(shown)
+
+    def finish(self) -> bytes:
+        """Return the held-back tail at the end of the stream."""
+        held, self._held = self._held, b""
+        return self._scrubber.data(held)

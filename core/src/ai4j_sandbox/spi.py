@@ -1,0 +1,615 @@
+"""The service provider interface: what a provider implements and what a host calls.
+
+Read `SandboxProvider` and `SandboxSession` first. A provider author writes three small classes: a provider, a
+session with `_open_channel` and `_destroy`, and a `ProcessChannel`; commands, streaming, cancellation, events,
+files, artifacts and the life of the session come from here. Abilities that only some services have are the
+``Supports…`` protocols at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+from .artifacts import collect_artifacts
+from .capability import (
+    Admission,
+    Capabilities,
+    Capability,
+    Decision,
+    FieldDecision,
+    IsolationLevel,
+    ProviderInfo,
+)
+from .deadline import Deadline
+from .errors import (
+    SandboxAdmissionError,
+    SandboxCleanupError,
+    SandboxConfigError,
+    SandboxException,
+    SandboxNotFoundError,
+    SandboxSessionClosedError,
+    UnsupportedCapabilityError,
+)
+from .files import SandboxFiles, ShellFiles
+from .frozen import EMPTY, empty_mapping
+from .model import (
+    SandboxArtifact,
+    SandboxCommand,
+    SandboxEvent,
+    SandboxEventType,
+    SandboxResult,
+    SandboxSpec,
+    SandboxStatus,
+    SandboxSummary,
+    StreamMode,
+)
+from .observers import notify_observers
+from .process import ProcessChannel, ProcessContext, SandboxProcess
+from .redaction import Scrubber, filter_labels
+from .settings import NO_SETTINGS, SettingsTable
+
+EventCallback = Callable[[SandboxEvent], None]
+
+
+class SandboxProvider(ABC):
+    """Creates sandboxes of one kind. Cheap to make: no network, no environment, no files until a method says so."""
+
+    info: ProviderInfo
+    """What this provider is and can do; the same data its entry-point module gives."""
+
+    settings: SettingsTable = NO_SETTINGS
+    """Everything that can be configured. Without a table no `config` key, image or workspace is accepted."""
+
+    @property
+    def provider_id(self) -> str:
+        """The id that specs name."""
+        return self.info.provider_id
+
+    @abstractmethod
+    def _create(self, spec: SandboxSpec) -> SandboxSession:
+        """Create the sandbox. `spec` was admitted. Whatever was made is destroyed again when this fails."""
+
+    def check(self, spec: SandboxSpec | None) -> Admission:
+        """Decide field by field whether the spec can be honoured. Pure: nothing is contacted.
+
+        A field that would be ignored is refused, with the nearest known name; `profile` and `labels` are always
+        accepted. Extend it where a combination of fields matters.
+        """
+        if spec is not None and not self._is_addressed_by(spec):
+            other = FieldDecision(field="provider_id", decision=Decision.REFUSED, reason=f"is {spec.provider_id!r}")
+            return Admission(provider_id=self.provider_id, decisions=(other,))
+        return Admission(provider_id=self.provider_id, decisions=self.settings.check(spec))
+
+    def supports(self, spec: SandboxSpec | None) -> bool:
+        """Whether `check` accepts the spec. No spec, and one without a provider id, are for everybody."""
+        return self.check(spec).accepted
+
+    def create_session(self, spec: SandboxSpec | None = None) -> SandboxSession:
+        """Create a sandbox and return its live session.
+
+        Args:
+            spec: What is wanted; ``None`` means this provider's defaults.
+
+        Raises:
+            SandboxAdmissionError: The spec is for another provider, or holds a field that would be ignored.
+            SandboxConfigError: A setting is missing or wrong.
+            SandboxAuthError, SandboxPermissionError, SandboxQuotaError, SandboxRateLimitError,
+            SandboxCapacityError, SandboxNotFoundError, SandboxConflictError: The service refused.
+            SandboxTimeoutError, SandboxConnectionError, SandboxProtocolError: It could not be talked to.
+            SandboxCleanupError: Creating failed, and so did removing what was already made.
+        """
+        spec = spec or SandboxSpec(provider_id=self.provider_id)
+        self._admit(spec)
+        return self._create(spec)
+
+    def _is_addressed_by(self, spec: SandboxSpec) -> bool:
+        return spec.provider_id is None or spec.provider_id.casefold() == self.provider_id.casefold()
+
+    def _admit(self, spec: SandboxSpec) -> None:
+        if not self._is_addressed_by(spec):
+            raise SandboxAdmissionError(
+                f"unsupported sandbox provider {spec.provider_id!r} for {self.info.display_name}",
+                hint=f"use provider_id={self.provider_id!r}, or ask the registry for the provider",
+                provider_id=self.provider_id,
+                operation="create",
+            )
+        admission = self.check(spec)
+        if not admission.accepted:
+            raise SandboxAdmissionError(
+                f"{self.provider_id} refuses the spec: {admission.explain()}",
+                provider_id=self.provider_id,
+                operation="create",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDescription:
+    """What is fixed about a session when it is made.
+
+    Attributes:
+        spec: The request; the session keeps it without `config` and with filtered labels.
+        owned: Whether we made the sandbox. `close` never destroys one that was only attached unless told.
+        secrets: Values to mask in events and errors of this session.
+    """
+
+    session_id: str
+    info: ProviderInfo
+    spec: SandboxSpec
+    owned: bool = True
+    capabilities: Capabilities | None = None
+    isolation: IsolationLevel | None = None
+    streams: StreamMode = StreamMode.SEPARATE
+    secrets: Sequence[str | None] = field(default=(), repr=False)
+
+
+class SandboxSession(ABC):
+    """One live sandbox: runs commands, moves files, ends. Every public method may be called from any thread.
+
+    A context manager; leaving the block closes it. Nothing happens in ``__del__``.
+    """
+
+    def __init__(self, description: SessionDescription) -> None:
+        self._description = description
+        self._spec = replace(description.spec, config=EMPTY, labels=filter_labels(description.spec.labels))
+        self._scrubber = Scrubber(description.secrets)
+        self._status = SandboxStatus.RUNNING
+        self._lock = threading.Lock()
+        self._closing = threading.Lock()
+        self._processes: dict[str, SandboxProcess] = {}
+        self._artifacts: dict[str, SandboxArtifact] = {}
+        self._callbacks: list[EventCallback] = []
+        self._sequence = 0
+        self._observers = notify_observers(self)
+        self._announce(SandboxEventType.SESSION_CREATED, f"provider {self.provider_id}")
+
+    # --- identity -----------------------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> str:
+        """The sandbox's id at its provider."""
+        return self._description.session_id
+
+    @property
+    def provider_id(self) -> str:
+        """The provider's id."""
+        return self._description.info.provider_id
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """The request this session was made for, without `config` and without sensitive labels."""
+        return self._spec
+
+    @property
+    def status(self) -> SandboxStatus:
+        """Where the session is in its life, as known here; nothing is contacted."""
+        return self._status
+
+    @property
+    def owned(self) -> bool:
+        """Whether this session made the sandbox (and not merely attached to it)."""
+        return self._description.owned
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this session can do: the provider's capabilities, narrowed."""
+        return self._description.capabilities or self._description.info.capabilities
+
+    @property
+    def isolation(self) -> IsolationLevel:
+        """The isolation in force for this session."""
+        isolation = self._description.isolation
+        return self._description.info.isolation if isolation is None else isolation
+
+    # --- commands -----------------------------------------------------------------------------------------------
+
+    def start(self, command: SandboxCommand) -> SandboxProcess:
+        """Start a command and return its process: the one primitive everything else is built on.
+
+        The request is sent at most once.
+
+        Raises:
+            SandboxConfigError: `command` is not a `SandboxCommand`, or its id is in use.
+            SandboxSessionClosedError: The session was closed.
+            UnsupportedCapabilityError: The command asks for something this session cannot do.
+            SandboxNotFoundError: The working directory does not exist.
+            SandboxException: The provider could not start it; `outcome` says whether it may have run.
+        """
+        if not isinstance(command, SandboxCommand):
+            raise SandboxConfigError(f"a SandboxCommand is needed, got {type(command).__name__}")
+        self._require_abilities(command)
+        deadline = Deadline.after_millis(command.timeout_millis)
+        with self._lock:
+            self._require_open()
+            if command.command_id in self._processes:
+                raise SandboxConfigError(
+                    f"a command with the id {command.command_id!r} is already running", session_id=self.session_id
+                )
+        try:
+            channel = self._open_channel(command, deadline)
+        except SandboxException as error:
+            raise self._told(error, command) from error.__cause__
+        return self._run(command, channel, deadline)
+
+    def execute(self, command: SandboxCommand, on_event: EventCallback | None = None) -> SandboxResult:
+        """Run a command to its end and return the result.
+
+        Args:
+            command: What to run.
+            on_event: Receives every event as it happens, output included.
+
+        Returns:
+            The result, also for a non-zero exit code, a timeout and a cancellation.
+
+        Raises:
+            SandboxOutcomeUnknownError: The command was sent and its end never arrived; carries the partial result.
+            SandboxSessionLostError: The sandbox is gone.
+            SandboxException: As `start`.
+        """
+        process = self.start(command)
+        try:
+            if on_event is not None:
+                for event in process:
+                    on_event(event)
+            return process.wait()
+        except BaseException:
+            process.cancel()
+            raise
+
+    def cancel(self, command_id: str) -> bool:
+        """Stop a running command and all its descendants, never the sandbox. From any thread.
+
+        Returns:
+            ``True`` when it was running; ``False`` for an unknown id or a command that had ended.
+        """
+        with self._lock:
+            process = self._processes.get(command_id)
+        return False if process is None else process.cancel()
+
+    # --- files and artifacts ------------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> SandboxFiles:
+        """The sandbox's files: the service's own API where it has one, else POSIX ``sh``."""
+        self._require_open()
+        return self._files()
+
+    def list_artifacts(self) -> list[SandboxArtifact]:
+        """Return what the session's commands left behind that matched their patterns; the latest of each path."""
+        with self._lock:
+            return list(self._artifacts.values())
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the session; promptly, also while commands run (their results say ``canceled``). Idempotent.
+
+        Destroys the sandbox if the session owns it and was not told to keep it. When that fails the session is
+        `FAILED`, refuses commands, and a second call tries again.
+
+        Raises:
+            SandboxCleanupError: The sandbox could not be destroyed and may still exist.
+        """
+        with self._lock:
+            running = list(self._processes.values())
+            if self._status is not SandboxStatus.CLOSED:
+                self._status = SandboxStatus.FAILED  # nothing may start from here on
+        with self._closing:
+            if self._status is SandboxStatus.CLOSED:
+                return
+            for process in running:
+                process.session_closing()
+            try:
+                with suppress(SandboxNotFoundError):
+                    self._destroy()
+            except SandboxException as error:
+                raise self._cleanup_failed(error) from error
+            self._status = SandboxStatus.CLOSED
+        self._announce(SandboxEventType.SESSION_CLOSED, "closed")
+
+    def subscribe(self, callback: EventCallback) -> None:
+        """Let `callback` receive every event of this session from now on; its errors are ignored."""
+        self._callbacks.append(callback)
+
+    def protect(self, *secrets: str) -> None:
+        """Mask these values too in events and errors from now on."""
+        self._scrubber = self._scrubber.with_secrets(secrets)
+
+    def require(self, protocol: type[AbilityT]) -> AbilityT:
+        """Return this session as one of the ``Supports…`` protocols.
+
+        Raises:
+            UnsupportedCapabilityError: It cannot do that; the message says what it can.
+        """
+        if isinstance(self, protocol):
+            return self
+        raise self._unsupported(protocol.__name__)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OPTIONAL_METHODS:
+            raise self._unsupported(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = f"provider_id={self.provider_id!r}, session_id={self.session_id!r}"
+        return f"{type(self).__name__}({where}, status={self._status})"
+
+    # --- what a provider implements -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _open_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
+        """Send the command, once, and return its channel. Never waits past `deadline`.
+
+        Includes `command.stdin`, `environment`, `working_directory` and `terminal`. A command that was sent and
+        whose start is not known raises with ``outcome=UNKNOWN``; one that was not, with ``NOT_STARTED``.
+        """
+
+    @abstractmethod
+    def _destroy(self) -> None:
+        """Destroy or release the sandbox; `SandboxNotFoundError` counts as done. Called again after a failure."""
+
+    def _files(self) -> SandboxFiles:
+        """Return the service's own files. The fallback needs nothing but commands."""
+        return ShellFiles(self.start)
+
+    # --- the rest is ours ---------------------------------------------------------------------------------------
+
+    def _run(self, command: SandboxCommand, channel: ProcessChannel, deadline: Deadline) -> SandboxProcess:
+        context = ProcessContext(
+            session_id=self.session_id,
+            provider_id=self.provider_id,
+            streams=self._description.streams,
+            scrubber=self._scrubber,
+            observer=self._publish if self._observers or self._callbacks else None,
+            collect_artifacts=self._collect_artifacts,
+            ended=self._forget,
+        )
+        process = SandboxProcess(command, channel, context, deadline)
+        with self._lock:
+            closed = self._status is not SandboxStatus.RUNNING
+            if not closed:
+                self._processes[command.command_id] = process
+        if closed:
+            process.session_closing()
+        return process
+
+    def _forget(self, process: SandboxProcess) -> None:
+        with self._lock:
+            if self._processes.get(process.command_id) is process:
+                del self._processes[process.command_id]
+
+    def _collect_artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
+        artifacts = collect_artifacts(self.start, command)
+        with self._lock:
+            self._artifacts.update({artifact.path or "": artifact for artifact in artifacts})
+        return artifacts
+
+    def _require_open(self) -> None:
+        if self._status in (SandboxStatus.CLOSED, SandboxStatus.FAILED):
+            raise SandboxSessionClosedError(
+                f"sandbox session {self.session_id} is closed",
+                hint="create a new session",
+                provider_id=self.provider_id,
+                session_id=self.session_id,
+            )
+
+    def _require_abilities(self, command: SandboxCommand) -> None:
+        needed = {
+            Capability.TERMINAL: command.terminal is not None,
+            Capability.STDIN: bool(command.stdin) or command.keep_stdin_open,
+            Capability.TIMEOUT: command.timeout_millis is not None,
+        }
+        for capability, wanted in needed.items():
+            if wanted and capability not in self.capabilities:
+                raise self._unsupported(capability.value)
+
+    def _unsupported(self, what: str) -> UnsupportedCapabilityError:
+        offered = ", ".join(self.capabilities.offered()) or "nothing beyond commands"
+        return UnsupportedCapabilityError(
+            f"provider {self.provider_id!r} does not support {what} in this session; it can do: {offered}",
+            provider_id=self.provider_id,
+            session_id=self.session_id,
+        )
+
+    def _told(self, error: SandboxException, command: SandboxCommand) -> SandboxException:
+        error.scrubbed(self._scrubber).located(
+            provider_id=self.provider_id,
+            session_id=self.session_id,
+            command_id=command.command_id,
+            operation="execute",
+        )
+        self._announce(SandboxEventType.ERROR, error.message, command_id=command.command_id)
+        return error
+
+    def _cleanup_failed(self, error: SandboxException) -> SandboxException:
+        failure = SandboxCleanupError(
+            f"could not destroy sandbox {self.session_id}: {error.message}",
+            hint="call close() again, or remove it with `ai4j sandbox rm`",
+            http_status=error.http_status,
+            request_id=error.request_id,
+            operation="close",
+        )
+        return self._told_closing(failure)
+
+    def _told_closing(self, error: SandboxException) -> SandboxException:
+        error.scrubbed(self._scrubber).located(provider_id=self.provider_id, session_id=self.session_id)
+        self._announce(SandboxEventType.ERROR, error.message)
+        return error
+
+    def _announce(self, kind: SandboxEventType, message: str, *, command_id: str | None = None) -> None:
+        self._sequence += 1
+        self._publish(
+            SandboxEvent(
+                type=kind,
+                session_id=self.session_id,
+                command_id=command_id,
+                message=self._scrubber.text(message),
+                sequence=self._sequence,
+            )
+        )
+
+    def _publish(self, event: SandboxEvent) -> None:
+        for callback in (*self._observers, *self._callbacks):
+            # An observer must not be able to break a command: this is the one door to foreign callbacks.
+            with suppress(Exception):
+                callback(event)
+
+
+# --- what only some can do --------------------------------------------------------------------------------------
+
+AbilityT = TypeVar("AbilityT")
+
+
+@runtime_checkable
+class SupportsConnect(Protocol):
+    """A provider that can attach to a sandbox that already exists."""
+
+    def connect(self, session_id: str, spec: SandboxSpec | None = None) -> SandboxSession:
+        """Attach; never shortens the sandbox's life, and `close` leaves it alive.
+
+        Raises:
+            SandboxNotFoundError: It does not exist.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Whether a provider can be used now.
+
+    Attributes:
+        advice: What to do about it, one line each.
+        details: Facts worth showing (versions, the tier in force). No secrets.
+    """
+
+    healthy: bool
+    summary: str
+    advice: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=empty_mapping)
+
+
+@runtime_checkable
+class SupportsHealth(Protocol):
+    """A provider that can tell whether it would work, without creating anything."""
+
+    def health(self) -> Health:
+        """Look, and say. An unreachable service is an answer, not an exception."""
+
+
+@runtime_checkable
+class SupportsListing(Protocol):
+    """A provider that can find and destroy sandboxes it has no session for."""
+
+    def list_sessions(self, labels: Mapping[str, str] | None = None) -> list[SandboxSummary]:
+        """Return the sandboxes that carry all of `labels`."""
+
+    def destroy(self, session_id: str) -> None:
+        """Destroy one by id; one that is gone already is fine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSummary:
+    """A process that runs in a sandbox."""
+
+    pid: int
+    command: str
+    command_id: str | None = None
+
+
+@runtime_checkable
+class SupportsBackground(Protocol):
+    """A session whose commands outlive the handle that started them."""
+
+    def list_processes(self) -> list[ProcessSummary]:
+        """Return the commands that still run."""
+
+    def attach(self, command_id: str) -> SandboxProcess:
+        """Return a process for a running command, from here on.
+
+        Raises:
+            SandboxNotFoundError: No such command runs.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortUrl:
+    """Where a port of the sandbox can be reached.
+
+    Attributes:
+        headers: What a request must carry. Hidden from ``repr``: it may hold a token.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
+
+
+@runtime_checkable
+class SupportsPorts(Protocol):
+    """A session whose ports can be reached from outside."""
+
+    def port_url(self, port: int) -> PortUrl:
+        """Return where a TCP port that something inside listens on can be reached."""
+
+
+@runtime_checkable
+class SupportsPause(Protocol):
+    """A session that can be frozen and woken."""
+
+    def pause(self) -> None:
+        """Freeze everything inside; idempotent."""
+
+    def resume(self) -> None:
+        """Wake it; idempotent."""
+
+
+@runtime_checkable
+class SupportsExtend(Protocol):
+    """A session whose life ends by itself and can be prolonged."""
+
+    def extend(self, seconds: int) -> None:
+        """Let the sandbox live at least `seconds` from now; never shortens."""
+
+
+@runtime_checkable
+class SupportsSnapshot(Protocol):
+    """A session whose state can be kept as an image."""
+
+    def snapshot(self, name: str | None = None) -> str:
+        """Keep the state; return what `SandboxSpec.image` takes to start from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """What a sandbox uses now; ``None`` where the service does not tell."""
+
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    disk_bytes: int | None = None
+    disk_limit_bytes: int | None = None
+
+
+@runtime_checkable
+class SupportsMetrics(Protocol):
+    """A session that tells what it uses."""
+
+    def metrics(self) -> Metrics:
+        """Return the use right now."""
+
+
+OPTIONAL_METHODS = frozenset(
+    ("list_processes", "attach", "port_url", "pause", "resume", "extend", "snapshot", "metrics", "watch", "browser")
+)
+"""Session methods that raise `UnsupportedCapabilityError` where a provider has none."""

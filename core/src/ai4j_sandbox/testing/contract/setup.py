@@ -1,0 +1,120 @@
+"""What the contract tests share: one session for each test, skipping by name, waiting with a bound."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from ...capability import Capability
+from ...model import SandboxCommand, SandboxResult, SandboxSpec
+from ...spi import SandboxProvider, SandboxSession
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 10.0
+"""How long a test waits for something that must happen before it fails."""
+
+
+class ContractSetup:
+    """Fixtures of the suite. A provider author overrides `provider`."""
+
+    spec: ClassVar[SandboxSpec | None] = None
+    """What to create sessions from; ``None`` for the provider's defaults."""
+
+    misspelt_setting: ClassVar[tuple[str, str] | None] = None
+    """A typing error of a `config` key and the key that was meant."""
+
+    @pytest.fixture
+    def provider(self) -> SandboxProvider:
+        """Return the provider under test."""
+        raise NotImplementedError("override the fixture `provider` in your subclass of SandboxContract")
+
+    @pytest.fixture
+    def session(self, provider: SandboxProvider) -> Iterator[SandboxSession]:
+        """Give a live session that is closed after the test."""
+        with provider.create_session(self.spec) as session:
+            yield session
+
+    @pytest.fixture
+    def folder(self, session: SandboxSession) -> Iterator[str]:
+        """Give the path of a fresh, empty directory inside the sandbox."""
+        path = run(session, "mktemp -d").stdout.rstrip("\n")
+        yield path
+        if session.status == "RUNNING":
+            run(session, ["rm", "-rf", path])
+
+
+def run(session: SandboxSession, command: str | list[str], **options: Any) -> SandboxResult:
+    """Run a command to its end."""
+    return session.execute(SandboxCommand(command=command, **options))
+
+
+def require(session: SandboxSession, *capabilities: Capability) -> None:
+    """Skip the test, by name and with the reason, when the session lacks one of the capabilities."""
+    for capability in capabilities:
+        if capability not in session.capabilities:
+            reason = session.capabilities[capability].reason or "no reason given"
+            pytest.skip(f"{session.provider_id} does not support {capability}: {reason}")
+
+
+def require_tool(session: SandboxSession, tool: str) -> None:
+    """Skip the test when a program it needs is not installed in the sandbox."""
+    if run(session, f"command -v {shlex.quote(tool)}").exit_code != 0:
+        pytest.skip(f"{session.provider_id} has no {tool} in its sandbox")
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether the condition comes true within the bound."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def is_alive(session: SandboxSession, pid: str) -> bool:
+    """Whether a process of the sandbox still runs; one that only waits to be reaped does not."""
+    state = run(session, f"kill -0 {pid} 2>/dev/null && ps -o stat= -p {pid} 2>/dev/null || cat /proc/{pid}/stat")
+    return state.exit_code == 0 and "Z" not in state.stdout
+
+
+class Background(threading.Thread):
+    """Runs one call in a thread; `result` waits for it, with a bound, and raises what it raised."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        super().__init__(daemon=True)
+        self._call = call
+        self._answer: Any = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Make the call."""
+        try:
+            self._answer = self._call()
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that asks for the result
+            self._error = error
+
+    def result(self) -> Any:
+        """Return what the call returned."""
+        self.join(PATIENCE_SECONDS * 2)
+        assert not self.is_alive(), "the call did not return"
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Fail when the block takes longer."""
+    started = time.monotonic()
+    yield
+    taken = time.monotonic() - started
+    assert taken < seconds, f"took {taken:.2f} s, more than {seconds} s"

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from ai4j_sandbox.compatibility import canonical_name, release_of, unmet_requirement
+
+
+@pytest.mark.parametrize(
+    ("clauses", "version", "met"),
+    [
+        (">=0.1,<0.2", "0.1.0", True),
+        (">=0.1,<0.2", "0.1.99", True),
+        (">=0.1,<0.2", "0.2.0", False),
+        (">=0.1,<0.2", "0.2", False),
+        (">=0.1,<0.2", "0.0.9", False),
+        ("<0.2", "0.2.0rc1", False),
+        (">=0.2", "0.2.0.dev3", True),
+        (">0.1", "0.1.0", False),
+        (">0.1", "0.1.1", True),
+        ("<=0.1", "0.1.0", True),
+        ("<=0.1", "0.1.1", False),
+        ("==0.1", "0.1.0", True),
+        ("==0.1", "0.1.1", False),
+        ("==0.1.*", "0.1.7", True),
+        ("==0.1.*", "0.10.7", False),
+        ("!=0.1.3", "0.1.3", False),
+        ("!=0.1.3", "0.1.4", True),
+        ("!=0.1.*", "0.1.4", False),
+        ("~=0.1.2", "0.1.9", True),
+        ("~=0.1.2", "0.1.1", False),
+        ("~=0.1.2", "0.2.0", False),
+        ("~=0.1", "0.9", True),
+        ("~=0.1", "1.0", False),
+        (" >= 0.1 , < 0.2 ", "0.1.0", True),
+        ("(>=0.1,<0.2)", "0.2.0", False),
+        ("[testing]>=0.2", "0.1.0", False),
+        ("", "0.1.0", True),
+    ],
+)
+def test_clauses_admit_versions(clauses: str, version: str, met: bool) -> None:
+    unmet = unmet_requirement([f"ai4j-sandbox{clauses}"], "ai4j-sandbox", version)
+
+    assert (unmet is None) is met
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "other>=9",
+        "ai4j-sandbox-wire>=9",
+        "ai4j-sandbox>=9; extra == 'test'",
+        "ai4j-sandbox>=9 ; python_version < '3'",
+        "ai4j-sandbox @ file:///somewhere",
+        "ai4j-sandbox nonsense",
+        "",
+        "[x",
+    ],
+)
+def test_lines_that_say_nothing_certain_about_us_admit(requirement: str) -> None:
+    assert unmet_requirement([requirement], "ai4j-sandbox", "0.1.0") is None
+
+
+def test_a_version_without_numbers_is_admitted() -> None:
+    assert unmet_requirement(["ai4j-sandbox>=9"], "ai4j-sandbox", "unknown") is None
+
+
+def test_the_unmet_line_is_returned_as_written() -> None:
+    lines = ["requests>=2", "AI4J_Sandbox <0.1 ", "ai4j-sandbox<0.05"]
+
+    assert unmet_requirement(lines, "ai4j-sandbox", "0.1.0") == "AI4J_Sandbox <0.1"
+
+
+def test_names_compare_as_the_index_compares_them() -> None:
+    assert canonical_name("AI4J_Sandbox.-Local") == "ai4j-sandbox-local"
+
+
+def test_a_release_ends_where_the_numbers_end() -> None:
+    assert [release_of(text) for text in ("v1.2.3+local", "0.2.0rc1", "x")] == [(1, 2, 3), (0, 2, 0), ()]

@@ -1,0 +1,331 @@
+"""Connections: opened with limits, driven without blocking, kept for reuse while they are provably alive.
+
+Rules:
+
+* A socket never blocks. Reading tries first and waits afterwards, so bytes that TLS holds back are never waited
+  for, and a wait that runs out leaves the connection as it was.
+* A connection is used by one exchange at a time. Any thread may `wake` it; only its user closes it.
+* A pooled connection is looked at before it is used again: one that the peer closed, or that says something
+  unasked, is dropped. So nothing is sent into a connection known to be dead, and no request is ever sent twice here.
+* After a fork the child forgets the parent's connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+
+from ai4j_sandbox.deadline import Clock, Deadline
+from ai4j_sandbox.errors import (
+    Outcome,
+    SandboxConfigError,
+    SandboxConnectionError,
+    SandboxException,
+    SandboxTimeoutError,
+)
+
+from .base_url import Origin
+from .errors import StreamCutError
+from .http1 import ResponseReader
+
+RECEIVE_BYTES = 256 * 1024
+
+_WANT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Connection:
+    """One open connection to an origin, plain or TLS.
+
+    Attributes:
+        reader: Reads the response of the current exchange; what is left of it is drained before the next one.
+    """
+
+    def __init__(self, sock: socket.socket, origin: Origin) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self.origin = origin
+        self.reader: ResponseReader | None = None
+        self.idle_since = 0.0
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send all of `data`.
+
+        Raises:
+            SandboxTimeoutError: The peer took nothing more until the deadline.
+            StreamCutError: The connection broke.
+        """
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except _WANT as want:
+                if not self._wait(want, deadline.remaining(), otherwise=select.POLLOUT):
+                    raise SandboxTimeoutError(f"{self.origin} did not take the whole request in time") from None
+            except OSError as error:
+                raise StreamCutError(f"the connection to {self.origin} broke: {_reason(error)}") from None
+
+    def receive(self, timeout: float | None) -> bytes | None:
+        """Return the next bytes, ``b""`` when the peer closed, ``None`` when nothing came within `timeout` seconds.
+
+        Raises:
+            StreamCutError: The connection broke.
+        """
+        deadline = Deadline(timeout)
+        while True:
+            try:
+                return self._socket.recv(RECEIVE_BYTES)
+            except _WANT as want:
+                if not self._wait(want, deadline.remaining(), otherwise=select.POLLIN):
+                    return None
+            except OSError as error:
+                raise StreamCutError(f"the connection to {self.origin} was cut: {_reason(error)}") from None
+
+    def answers_already(self) -> bool:
+        """Whether something can be read now, though the request is still being sent."""
+        return bool(self._poll(select.POLLIN, 0))
+
+    def usable(self) -> bool:
+        """Whether the connection is alive and silent, so that a new request may be sent on it.
+
+        Takes what is left of the previous response, if it has arrived by now.
+        """
+        try:
+            while (data := self.receive(0)) is not None:
+                if not data or self.reader is None or self.reader.complete:
+                    return False
+                self.reader.feed(data)
+        except SandboxException:
+            return False
+        return self.reader is None or self.reader.reusable
+
+    def wake(self) -> None:
+        """End the connection under whoever waits for it, in another thread."""
+        # Past the TLS layer, whose own shutdown would take its state away under a reader.
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket. Only for whoever uses the connection."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def _wait(self, want: OSError, timeout: float | None, *, otherwise: int) -> bool:
+        """Wait until what the socket wants is possible; TLS may want to write in order to read."""
+        events = otherwise
+        if isinstance(want, ssl.SSLWantReadError):
+            events = select.POLLIN
+        elif isinstance(want, ssl.SSLWantWriteError):
+            events = select.POLLOUT
+        return bool(self._poll(events, timeout))
+
+    def _poll(self, events: int, timeout: float | None) -> list[tuple[int, int]]:
+        poller = select.poll()
+        poller.register(self._socket, events)
+        return poller.poll(None if timeout is None else max(0.0, timeout) * 1000)
+
+
+class Dialer:
+    """Opens connections.
+
+    Args:
+        ca_bundle: File with the certificates to trust instead of the usual ones.
+        address: Host and port to connect to whatever the URL says, for services reached through a proxy node that
+            routes by the ``Host`` header.
+        setting: The knob that names the host, for error messages.
+        hint: What to do when the host's name cannot be resolved.
+    """
+
+    def __init__(
+        self,
+        *,
+        ca_bundle: str | None = None,
+        address: tuple[str, int] | None = None,
+        setting: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self._ca_bundle = ca_bundle
+        self._address = address
+        self._setting = setting
+        self._hint = hint
+        self._context: ssl.SSLContext | None = None
+
+    def connect(self, origin: Origin, deadline: Deadline) -> Connection:
+        """Return a new connection.
+
+        Raises:
+            SandboxConnectionError: The host is unknown or refuses, or its certificate is not trusted. Nothing was sent.
+            SandboxTimeoutError: It did not answer in time. Nothing was sent.
+        """
+        host, port = self._address or (origin.host, origin.port)
+        sock = self._connect_any(host, port, deadline)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if origin.scheme == "https":
+                sock.settimeout(_seconds(deadline))
+                sock = self._tls().wrap_socket(sock, server_hostname=origin.host)
+            return Connection(sock, origin)
+        except TimeoutError:
+            sock.close()
+            raise self._too_slow(host, port) from None
+        except (ssl.SSLError, OSError) as error:
+            sock.close()
+            raise self._untrusted(origin, error) from None
+        except BaseException:
+            sock.close()
+            raise
+
+    def _connect_any(self, host: str, port: int, deadline: Deadline) -> socket.socket:
+        failure: OSError | None = None
+        for family, kind, protocol, _, address in self._resolve(host, port):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(_seconds(deadline))
+                sock.connect(address)
+                return sock
+            except TimeoutError:
+                sock.close()
+                raise self._too_slow(host, port) from None
+            except OSError as error:
+                sock.close()
+                failure = error
+        raise SandboxConnectionError(
+            f"could not connect to {host}:{port}: {_reason(failure)}",
+            hint=self._check("the service must run and be reachable from here"),
+            outcome=Outcome.NOT_STARTED,
+        )
+
+    def _resolve(self, host: str, port: int) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        try:
+            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # type: ignore[return-value]  # IPv6 has more
+        except (OSError, UnicodeError):
+            raise SandboxConnectionError(
+                f"the host name {host!r} could not be resolved",
+                hint=self._hint or self._check("there may be no DNS entry for it"),
+                outcome=Outcome.NOT_STARTED,
+            ) from None
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._context is None:
+            import certifi
+
+            try:
+                self._context = ssl.create_default_context(cafile=self._ca_bundle or certifi.where())
+            except (OSError, ssl.SSLError):
+                raise SandboxConfigError(f"the CA bundle {self._ca_bundle!r} cannot be read") from None
+        return self._context
+
+    def _too_slow(self, host: str, port: int) -> SandboxTimeoutError:
+        return SandboxTimeoutError(
+            f"connecting to {host}:{port} took too long",
+            hint=self._check("a firewall may swallow the packets"),
+            outcome=Outcome.NOT_STARTED,
+        )
+
+    def _untrusted(self, origin: Origin, error: OSError) -> SandboxConnectionError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return SandboxConnectionError(
+                f"the certificate of {origin} is not trusted: {error.verify_message}",
+                hint="for a private certificate authority give its CA bundle; checking is never switched off",
+                retryable=False,
+                outcome=Outcome.NOT_STARTED,
+            )
+        return SandboxConnectionError(
+            f"no TLS connection to {origin}: {_reason(error)}",
+            hint=self._check("the port may speak plain http"),
+            outcome=Outcome.NOT_STARTED,
+        )
+
+    def _check(self, guess: str) -> str:
+        return f"check {self._setting}; {guess}" if self._setting else guess
+
+
+class ConnectionPool:
+    """Keeps idle connections of any number of origins for reuse. Thread-safe and fork-safe."""
+
+    def __init__(
+        self,
+        dial: Callable[[Origin, Deadline], Connection],
+        *,
+        most_idle: int = 32,
+        idle_seconds: float = 60.0,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._dial = dial
+        self._most_idle = most_idle
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._start_empty()
+
+    def take(self, origin: Origin, deadline: Deadline) -> Connection:
+        """Return a live connection for one exchange: an idle one, or a new one.
+
+        Raises:
+            SandboxConnectionError, SandboxTimeoutError: As `Dialer.connect`.
+        """
+        while (connection := self._pop(origin)) is not None:
+            if self._clock() - connection.idle_since < self._idle_seconds and connection.usable():
+                return connection
+            connection.close()
+        return self._dial(origin, deadline)
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection whose exchange is over, or close it when there is no room."""
+        connection.idle_since = self._clock()
+        self._forget_parents()
+        with self._lock:
+            if not self._closed and len(self._idle) < self._most_idle:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close the idle connections, and those in use once they are given back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _pop(self, origin: Origin) -> Connection | None:
+        self._forget_parents()
+        with self._lock:
+            # The youngest first: it is the least likely to have been closed by the peer.
+            for index in range(len(self._idle) - 1, -1, -1):
+                if self._idle[index].origin == origin:
+                    return self._idle.pop(index)
+        return None
+
+    def _start_empty(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    def _forget_parents(self) -> None:
+        if self._pid == os.getpid():
+            return
+        inherited = self._idle
+        self._start_empty()  # the inherited lock may be held by a thread that does not exist here
+        for connection in inherited:
+            connection.close()  # closes this process's descriptor only; the parent's connection lives on
+
+
+def _seconds(deadline: Deadline) -> float | None:
+    """What is left as a socket timeout, for which 0 would mean "do not block"."""
+    left = deadline.remaining()
+    return None if left is None else max(left, 0.001)
+
+
+def _reason(error: OSError | None) -> str:
+    """The system's words for an error, without what a library may have added."""
+    if error is None:
+        return "no address"
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "TLS failure").lower().replace("_", " ")
+    return os.strerror(error.errno).lower() if error.errno else type(error).__name__
