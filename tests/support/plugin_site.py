@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
 PROVIDERS = "ai4j.sandbox_providers"
 
-_PROVIDER_PLUGIN = '''
+_PROVIDER_PLUGIN = """
 from ai4j_sandbox.capability import IsolationLevel, ProviderInfo
 from ai4j_sandbox.hookspecs import ProviderRegistration, hookimpl
 
@@ -26,10 +29,9 @@ def ai4j_sandbox_providers():
         isolation=IsolationLevel.{isolation},
     )
     return [ProviderRegistration(info=info, factory=make)]
-'''
+"""
 
-_PROVIDER = '''
-from ai4j_sandbox.capability import Admission
+_PROVIDER = """
 from ai4j_sandbox.spi import SandboxProvider
 from {module} import ai4j_sandbox_providers
 
@@ -40,12 +42,9 @@ class PluginProvider(SandboxProvider):
     def __init__(self, *, api_key=None):
         self.api_key = api_key
 
-    def check(self, spec):
-        return Admission(provider_id=self.provider_id)
-
     def _create(self, spec):
         raise NotImplementedError
-'''
+"""
 
 
 class PluginSite:
@@ -59,6 +58,19 @@ class PluginSite:
     def path(self) -> list[str]:
         """The search path that finds only these distributions."""
         return [str(self.directory)]
+
+    @contextmanager
+    def importable(self) -> Iterator[PluginSite]:
+        """Let the modules here be imported inside the block, and forget them after it."""
+        sys.path.insert(0, str(self.directory))
+        importlib.invalidate_caches()
+        try:
+            yield self
+        finally:
+            sys.path.remove(str(self.directory))
+            for name, module in list(sys.modules.items()):
+                if str(getattr(module, "__file__", "")).startswith(str(self.directory)):
+                    del sys.modules[name]
 
     def distribution(
         self,

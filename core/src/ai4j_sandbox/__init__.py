@@ -2,7 +2,8 @@
 
 Read in this order, each file needs only the ones before it: `frozen`, `redaction`, `errors`, `deadline`, `model`,
 `capability`, `output`, `events`, `process`, `files`, `artifacts`, `binding`, `schema`, `settings`, `hookspecs`,
-`discovery`, `observers`, `spi`, `registry`, `aio`. The conformance suite for provider authors is `testing`.
+`compatibility`, `discovery`, `plugin`, `observers`, `spi`, `registry`, `aio`. The conformance suite for provider
+authors is `testing`.
 
 Everything public is exported here and loaded when first used, so that importing this package costs next to nothing.
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .binding import AgentSessionSandboxBinding as AgentSessionSandboxBinding
+    from .capability import NATIVE as NATIVE
     from .capability import Admission as Admission
     from .capability import Capabilities as Capabilities
     from .capability import Capability as Capability
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from .capability import Requirement as Requirement
     from .capability import Support as Support
     from .capability import SupportLevel as SupportLevel
+    from .capability import emulated as emulated
+    from .capability import unsupported as unsupported
+    from .deadline import Deadline as Deadline
+    from .discovery import PluginProblem as PluginProblem
     from .errors import Outcome as Outcome
     from .errors import ProviderConflictError as ProviderConflictError
     from .errors import ProviderIncompatibleError as ProviderIncompatibleError
@@ -70,6 +76,9 @@ if TYPE_CHECKING:
     from .model import SandboxSummary as SandboxSummary
     from .model import StreamMode as StreamMode
     from .model import TerminalSize as TerminalSize
+    from .observers import SessionObserver as SessionObserver
+    from .observers import observer_problems as observer_problems
+    from .observers import register_observer as register_observer
     from .process import OutputChunk as OutputChunk
     from .process import ProcessChannel as ProcessChannel
     from .process import ProcessExit as ProcessExit
@@ -110,6 +119,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "binding": ("AgentSessionSandboxBinding",),
     "capability": (
+        "NATIVE",
         "Admission",
         "Capabilities",
         "Capability",
@@ -120,7 +130,11 @@ _EXPORTS = {
         "Requirement",
         "Support",
         "SupportLevel",
+        "emulated",
+        "unsupported",
     ),
+    "deadline": ("Deadline",),
+    "discovery": ("PluginProblem",),
     "errors": (
         "Outcome",
         "ProviderConflictError",
@@ -174,6 +188,11 @@ _EXPORTS = {
         "SandboxSummary",
         "StreamMode",
         "TerminalSize",
+    ),
+    "observers": (
+        "SessionObserver",
+        "observer_problems",
+        "register_observer",
     ),
     "process": (
         "OutputChunk",
@@ -231,9 +250,11 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "Capabilities",
     "Capability",
     "CapturedOutput",
+    "Deadline",
     "Decision",
     "default_registry",
     "dump",
+    "emulated",
     "FieldDecision",
     "FileInfo",
     "FileKind",
@@ -249,9 +270,12 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "load_spec",
     "load_summary",
     "Metrics",
+    "NATIVE",
+    "observer_problems",
     "Outcome",
     "OutputChunk",
     "OutputStream",
+    "PluginProblem",
     "PortUrl",
     "ProcessChannel",
     "ProcessExit",
@@ -263,6 +287,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "ProviderNotFoundError",
     "ProviderRegistration",
     "RedactionPolicy",
+    "register_observer",
     "Requirement",
     "ResolvedSettings",
     "SandboxAdmissionError",
@@ -300,6 +325,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "SandboxTimeoutError",
     "Scrubber",
     "SessionDescription",
+    "SessionObserver",
     "SessionState",
     "Setting",
     "SettingsTable",
@@ -317,6 +343,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "SupportsPorts",
     "SupportsSnapshot",
     "TerminalSize",
+    "unsupported",
     "UnsupportedCapabilityError",
 ]
 

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import importlib_metadata
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from .capability import SPI_VERSION
-from .compatibility import canonical_name, release_of
+from .compatibility import version_of
 
 CORE_DISTRIBUTION = "ai4j-sandbox"
 PROVIDERS_GROUP = "ai4j.sandbox_providers"
@@ -140,9 +142,9 @@ class _Metadata:
     location: str
 
     @property
-    def age(self) -> tuple[tuple[int, ...], str]:
+    def age(self) -> tuple[Version, str]:
         """Sorts the versions of one distribution."""
-        return release_of(self.version), self.version
+        return version_of(self.version), self.version
 
 
 class _Search:
@@ -167,20 +169,16 @@ class _Search:
         names: dict[str, str] = {}
         for distribution in self._distributions():
             if self._group in self._text(distribution, "entry_points.txt") and (found := self._read(distribution)):
-                names.setdefault(canonical_name(found.name), found.name)
+                names.setdefault(canonicalize_name(found.name), found.name)
         return names.values()
 
     def _choose(self, name: str) -> _Metadata | None:
         """Return the one of possibly several distributions of one name that counts."""
-        chosen: _Metadata | None = None
-        for distribution in self._distributions(name=name):
-            found = self._read(distribution)
-            if chosen is None:
-                chosen = found
-            elif found and found.location == chosen.location and found.age != chosen.age:
-                self._report_twice(found, chosen)
-                chosen = max(chosen, found, key=lambda metadata: metadata.age)
-        return chosen
+        found = [metadata for item in self._distributions(name=name) if (metadata := self._read(item))]
+        rivals = {metadata.age: metadata for metadata in found if metadata.location == found[0].location}
+        if len(rivals) > 1:
+            self._report_rivals([rivals[age] for age in sorted(rivals)])
+        return rivals[max(rivals)] if rivals else None
 
     def _entries(self, metadata: _Metadata) -> list[PluginEntry]:
         pairs, malformed = parse_group(metadata.entry_points, self._group)
@@ -235,13 +233,14 @@ class _Search:
     def _report(self, reason: str, **context: str) -> None:
         self._problems[PluginProblem(group=self._group, reason=reason, **context)] = None
 
-    def _report_twice(self, one: _Metadata, other: _Metadata) -> None:
-        versions = " and ".join(sorted((one.version, other.version)))
+    def _report_rivals(self, rivals: Sequence[_Metadata]) -> None:
+        name, location = rivals[-1].name, rivals[-1].location
+        versions = ", ".join(metadata.version for metadata in rivals)
         self._report(
-            f"{one.name} is installed twice in {one.location}: {versions}; the higher version counts",
-            hint=f"run `pip install --force-reinstall {one.name}`",
-            distribution=one.name,
-            location=one.location,
+            f"{name} is installed {len(rivals)} times in {location} ({versions}); the highest version counts",
+            hint=f"run `pip install --force-reinstall {name}`",
+            distribution=name,
+            location=location,
         )
 
     def _report_malformed(self, metadata: _Metadata, line: str) -> None:

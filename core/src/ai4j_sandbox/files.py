@@ -281,8 +281,9 @@ class ShellFiles(SandboxFiles):
     may not be read is listed itself, without what is below.
     """
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, *, listing_limit_bytes: int = LISTING_LIMIT_BYTES) -> None:
         self._start = start
+        self._listing_limit_bytes = listing_limit_bytes
 
     def read_chunks(self, path: str) -> Iterator[bytes]:
         # The result keeps no second copy of what is streamed, only room for a message.
@@ -307,7 +308,7 @@ class ShellFiles(SandboxFiles):
         if depth < 1:
             raise SandboxConfigError(f"depth must be at least 1, got {depth}")
         command = script_command(
-            shell_scripts.LIST, _argument(path), str(depth), output_limit_bytes=LISTING_LIMIT_BYTES
+            shell_scripts.LIST, _argument(path), str(depth), output_limit_bytes=self._listing_limit_bytes
         )
         entries = parse_entries(run_listing(self._start, command, path))
         found = (_file_info(joined_path(path, entry), entry) for entry in entries)

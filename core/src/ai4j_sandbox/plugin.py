@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 import pluggy
+from packaging.utils import canonicalize_name
 
 from . import hookspecs
 from .capability import SPI_VERSION, ProviderInfo
-from .compatibility import canonical_name, unmet_requirement
+from .compatibility import unmet_requirement
 from .discovery import CORE_DISTRIBUTION, PluginEntry, PluginProblem, core_version
 from .errors import Outcome, ProviderIncompatibleError, ProviderLoadError, SandboxProviderError
 from .hookspecs import ProviderRegistration
@@ -34,12 +35,12 @@ Hooks = pluggy.HookRelay
 def disabled_plugins(environ: Mapping[str, str] | None = None) -> frozenset[str]:
     """Return the folded names in `DISABLED_VARIABLE`."""
     value = (os.environ if environ is None else environ).get(DISABLED_VARIABLE, "")
-    return frozenset(canonical_name(name.strip()) for name in value.split(",") if name.strip())
+    return frozenset(canonicalize_name(name.strip()) for name in value.split(",") if name.strip())
 
 
 def is_disabled(entry: PluginEntry, disabled: Collection[str]) -> bool:
     """Whether one of the disabled names is this entry's or its distribution's."""
-    return canonical_name(entry.name) in disabled or canonical_name(entry.distribution) in disabled
+    return canonicalize_name(entry.name) in disabled or canonicalize_name(entry.distribution) in disabled
 
 
 def load_plugin(entry: PluginEntry) -> Hooks:

@@ -98,13 +98,13 @@ class ProcessChannel(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the connection, and wake a `receive` in another thread. Leaves a running command alone. Idempotent."""
+        """Let go of the connection and wake a `receive` in another thread; a running command runs on. Idempotent."""
 
     def write_stdin(self, data: bytes) -> None:
         """Hand bytes to the command; returns when they were accepted, not when they were read."""
         raise SandboxException("this command has no open stdin", hint="start it with keep_stdin_open=True")
 
-    def close_stdin(self) -> None:
+    def close_stdin(self) -> None:  # noqa: B027 - without an open stdin there is nothing to do
         """Tell the command that its input ends here. Idempotent."""
 
     def resize(self, size: TerminalSize) -> None:

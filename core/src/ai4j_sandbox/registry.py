@@ -28,6 +28,7 @@ from .errors import (
     SandboxException,
     SandboxProviderError,
 )
+from .frozen import EMPTY
 from .hookspecs import ProviderRegistration
 from .model import SandboxSpec
 from .plugin import DISABLED_VARIABLE, contributed_provider, disabled_plugins, is_disabled, problem_of
@@ -138,10 +139,7 @@ class SandboxRegistry:
             ProviderLoadError: The plugin does not work.
             SandboxConfigError: An argument is wrong.
         """
-        registration = self._registration(provider_id)
-        provider = _made(registration, arguments)
-        _require_provider(provider, registration.info)
-        return provider
+        return _provider_of(self._registration(provider_id), arguments)
 
     def create_session(
         self,
@@ -162,10 +160,9 @@ class SandboxRegistry:
             SandboxAdmissionError: The isolation is below the floor, or the provider refuses the spec.
             SandboxException: As `provider` and `SandboxProvider.create_session`.
         """
-        chosen = _chosen_id(spec, provider_id)
-        info = self.info(chosen)
-        _require_isolation(info.isolation, isolation_floor, info.provider_id)
-        session = self.provider(chosen).create_session(spec)
+        registration = self._registration(_chosen_id(spec, provider_id))
+        _require_isolation(registration.info.isolation, isolation_floor, registration.info.provider_id)
+        session = _provider_of(registration).create_session(spec)
         _require_isolation_of(session, isolation_floor)
         return session
 
@@ -290,6 +287,12 @@ def _sharing(provider: SandboxProvider) -> ProviderRegistration:
         return provider
 
     return ProviderRegistration(info=provider.info, factory=factory)
+
+
+def _provider_of(registration: ProviderRegistration, arguments: Mapping[str, Any] = EMPTY) -> SandboxProvider:
+    provider = _made(registration, arguments)
+    _require_provider(provider, registration.info)
+    return provider
 
 
 def _made(registration: ProviderRegistration, arguments: Mapping[str, Any]) -> SandboxProvider:

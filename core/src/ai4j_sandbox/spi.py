@@ -309,7 +309,8 @@ class SandboxSession(ABC):
                     self._destroy()
             except SandboxException as error:
                 raise self._cleanup_failed(error) from error
-            self._status = SandboxStatus.CLOSED
+            with self._lock:  # a second `close` decides under this lock whether there is something left to do
+                self._status = SandboxStatus.CLOSED
         self._announce(SandboxEventType.SESSION_CLOSED, "closed")
 
     def subscribe(self, callback: EventCallback) -> None:
@@ -365,6 +366,10 @@ class SandboxSession(ABC):
         """Return the service's own files. The fallback needs nothing but commands."""
         return ShellFiles(self.start)
 
+    def _find_artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
+        """Return the files that match the command's patterns. The default needs nothing but commands."""
+        return collect_artifacts(self.start, command)
+
     # --- the rest is ours ---------------------------------------------------------------------------------------
 
     def _run(self, command: SandboxCommand, channel: ProcessChannel, deadline: Deadline) -> SandboxProcess:
@@ -382,8 +387,8 @@ class SandboxSession(ABC):
             closed = self._status is not SandboxStatus.RUNNING
             if not closed:
                 self._processes[command.command_id] = process
-        if closed:
-            process.session_closing()
+        if closed:  # closed while the command was being sent: nobody else knows of it
+            process.cancel()
         return process
 
     def _forget(self, process: SandboxProcess) -> None:
@@ -392,7 +397,9 @@ class SandboxSession(ABC):
                 del self._processes[process.command_id]
 
     def _collect_artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
-        artifacts = collect_artifacts(self.start, command)
+        found = self._find_artifacts(command)
+        # A name is for showing; the path must stay true, because `files.download` takes it.
+        artifacts = tuple(replace(artifact, name=self._scrubber.text(artifact.name or "")) for artifact in found)
         with self._lock:
             self._artifacts.update({artifact.path or "": artifact for artifact in artifacts})
         return artifacts

@@ -36,6 +36,8 @@ from .http1 import ResponseReader
 
 RECEIVE_BYTES = 256 * 1024
 
+_MOST_LEFTOVERS = 4  # reads spent on the rest of an answer before its connection is given up
+
 _WANT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -51,6 +53,7 @@ class Connection:
         self._socket = sock
         self.origin = origin
         self.reader: ResponseReader | None = None
+        self._early: bytes | None = None
         self.idle_since = 0.0
 
     def send(self, data: bytes, deadline: Deadline) -> None:
@@ -76,6 +79,9 @@ class Connection:
         Raises:
             StreamCutError: The connection broke.
         """
+        if self._early is not None:
+            early, self._early = self._early, None
+            return early
         deadline = Deadline(timeout)
         while True:
             try:
@@ -87,8 +93,11 @@ class Connection:
                 raise StreamCutError(f"the connection to {self.origin} was cut: {_reason(error)}") from None
 
     def answers_already(self) -> bool:
-        """Whether something can be read now, though the request is still being sent."""
-        return bool(self._poll(select.POLLIN, 0))
+        """Whether the peer said something, or closed, though the request is still being sent."""
+        # Readable is not enough: TLS sends its own messages after the handshake. What was read is given out later.
+        if self._early is None:
+            self._early = self.receive(0)
+        return self._early is not None
 
     def usable(self) -> bool:
         """Whether the connection is alive and silent, so that a new request may be sent on it.
@@ -96,13 +105,16 @@ class Connection:
         Takes what is left of the previous response, if it has arrived by now.
         """
         try:
-            while (data := self.receive(0)) is not None:
+            for _ in range(_MOST_LEFTOVERS):
+                data = self.receive(0)
+                if data is None:
+                    return self.reader is None or self.reader.reusable
                 if not data or self.reader is None or self.reader.complete:
                     return False
                 self.reader.feed(data)
         except SandboxException:
             return False
-        return self.reader is None or self.reader.reusable
+        return False
 
     def wake(self) -> None:
         """End the connection under whoever waits for it, in another thread."""
@@ -260,7 +272,10 @@ class ConnectionPool:
         self._most_idle = most_idle
         self._idle_seconds = idle_seconds
         self._clock = clock
-        self._start_empty()
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
 
     def take(self, origin: Origin, deadline: Deadline) -> Connection:
         """Return a live connection for one exchange: an idle one, or a new one.
@@ -288,7 +303,8 @@ class ConnectionPool:
         """Close the idle connections, and those in use once they are given back."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
+            idle = list(self._idle)
+            self._idle.clear()
         for connection in idle:
             connection.close()
 
@@ -301,17 +317,12 @@ class ConnectionPool:
                     return self._idle.pop(index)
         return None
 
-    def _start_empty(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._idle: list[Connection] = []
-        self._closed = False
-
     def _forget_parents(self) -> None:
         if self._pid == os.getpid():
             return
-        inherited = self._idle
-        self._start_empty()  # the inherited lock may be held by a thread that does not exist here
+        inherited, self._idle = self._idle, []
+        self._lock = threading.Lock()  # the inherited one may be held by a thread that does not exist here
+        self._pid = os.getpid()
         for connection in inherited:
             connection.close()  # closes this process's descriptor only; the parent's connection lives on
 

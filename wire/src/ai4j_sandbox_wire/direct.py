@@ -184,19 +184,18 @@ class DirectTransport:
         connection = self._pool.take(request.origin, Deadline(deadline.bound(request.limits.connect_seconds)))
         reader = connection.reader = ResponseReader(request.method)
         try:
-            self._send(connection, request, deadline)
-            first = self._await_head(connection, reader, request, deadline)
+            self._send(connection, reader, request, deadline)
+            head, ready = self._await_head(connection, reader, request, deadline)
         except BaseException:
             connection.close()
             raise
-        assert reader.head is not None
-        return StreamingResponse(connection, reader, reader.head, self._pool, first)
+        return StreamingResponse(connection, reader, head, self._pool, ready)
 
     def close(self) -> None:
         """Close the idle connections; those in use close when their answers end."""
         self._pool.close()
 
-    def _send(self, connection: Connection, request: HttpRequest, deadline: Deadline) -> None:
+    def _send(self, connection: Connection, reader: ResponseReader, request: HttpRequest, deadline: Deadline) -> None:
         headers = {"Host": request.origin.authority, "Accept-Encoding": "identity", **request.headers}
         body = request.body
         try:
@@ -207,15 +206,16 @@ class DirectTransport:
             else:
                 headers["Transfer-Encoding"] = "chunked"
                 connection.send(encode_request_head(request.method, request.target, headers), deadline)
-                _send_chunks(connection, body, deadline)
+                _send_chunks(connection, body, request.limits.read_seconds, deadline)
         except StreamCutError:
             # A service that refuses a body may answer and close before it has read all; the answer is what counts.
             if not connection.answers_already():
                 raise
+            reader.spoiled = True
 
     def _await_head(
         self, connection: Connection, reader: ResponseReader, request: HttpRequest, deadline: Deadline
-    ) -> list[bytes]:
+    ) -> tuple[ResponseHead, list[bytes]]:
         patience = Deadline(deadline.bound(request.limits.read_seconds))
         while True:
             data = connection.receive(patience.remaining())
@@ -225,16 +225,15 @@ class DirectTransport:
                 reader.end()
             pieces = reader.feed(data)
             if reader.head is not None:
-                return pieces
+                return reader.head, pieces
 
 
-def _send_chunks(connection: Connection, chunks: Iterable[bytes], deadline: Deadline) -> None:
+def _send_chunks(connection: Connection, chunks: Iterable[bytes], patience: float, deadline: Deadline) -> None:
     for chunk in chunks:
         if connection.answers_already():
-            connection.poison()
-            return
+            raise StreamCutError("the service answered before it had the whole request")
         if chunk:
-            connection.send(encode_chunk(chunk), deadline)
+            connection.send(encode_chunk(chunk), Deadline(deadline.bound(patience)))
     connection.send(encode_chunk(b""), deadline)
 
 

@@ -66,10 +66,12 @@ class Fault:
     """What a refusal says.
 
     Attributes:
+        place: Which call was refused.
         code: The service's own word for it (``"not_found"``, ``"sandbox_capacity_unavailable"``), or ``None``.
         message: For people; one line, bounded.
     """
 
+    place: str
     status: int
     code: str | None
     message: str
@@ -79,18 +81,18 @@ Explain = Callable[[HttpReply, Fault], SandboxException | None]
 """A provider's own reading of a refusal; ``None`` leaves it to the status."""
 
 
-def read_fault(reply: HttpReply) -> Fault:
+def read_fault(reply: HttpReply, place: str) -> Fault:
     """Return what a refusal says, in whichever form: JSON of any shape, text, HTML or nothing."""
     document = _json_object(reply)
     if document is None:
         text = reply.text().strip()
         message = excerpt(text) if text and text != "null" else "no explanation was given"
-        return Fault(status=reply.status, code=None, message=message)
+        return Fault(place=place, status=reply.status, code=None, message=message)
     inner = document.get("error")
     details = {**document, **inner} if isinstance(inner, dict) else document
-    message = _first_text(details, "message", "error", "detail", "error_description", "title", "errorReason")
+    said = _first_text(details, "message", "error", "detail", "error_description", "title", "errorReason")
     code = _first_text(details, "error_code", "errorCode", "code")
-    return Fault(status=reply.status, code=code, message=excerpt(message) if message else excerpt(reply.text()))
+    return Fault(place=place, status=reply.status, code=code, message=excerpt(said or reply.text()))
 
 
 def error_for(reply: HttpReply, place: str, explain: Explain | None = None) -> SandboxException:
@@ -102,9 +104,9 @@ def error_for(reply: HttpReply, place: str, explain: Explain | None = None) -> S
     """
     if 300 <= reply.status < 400:
         return _redirect(reply, place)
-    fault = read_fault(reply)
+    fault = read_fault(reply, place)
     explained = explain(reply, fault) if explain else None
-    error = explained or _by_status(fault, place)
+    error = explained or _by_status(fault)
     error.retry_after = error.retry_after if error.retry_after is not None else retry_after(reply)
     return error.located(http_status=reply.status, request_id=reply.request_id)
 
@@ -116,13 +118,13 @@ def retry_after(reply: HttpReply, now: Callable[[], float] = time.time) -> float
     return max(waits, default=None)
 
 
-def _by_status(fault: Fault, place: str) -> SandboxException:
+def _by_status(fault: Fault) -> SandboxException:
     kind = ERROR_BY_STATUS.get(fault.status, SandboxException)
     code = f" [{fault.code}]" if fault.code and fault.code != str(fault.status) else ""
     return kind(
-        f"{place} was answered with {fault.status}{code}: {fault.message}",
+        f"{fault.place} was answered with {fault.status}{code}: {fault.message}",
         hint=_HINTS.get(fault.status),
-        retryable=True if fault.status in (425, 500, 502, 503, 504) else None,
+        retryable=True if fault.status in (425, 502, 503, 504) else None,
         outcome=Outcome.NOT_STARTED if fault.status in _NOT_STARTED else Outcome.UNKNOWN,
     )
 

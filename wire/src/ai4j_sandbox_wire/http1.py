@@ -50,7 +50,8 @@ class ResponseReader:
 
     Attributes:
         head: Status and headers, once they are there.
-        surplus: Bytes arrived that no response can explain; the connection must not be used again.
+        spoiled: The connection must not be used again: bytes arrived that no response can explain, or the request
+            was not sent whole.
     """
 
     def __init__(self, method: str = "GET") -> None:
@@ -58,7 +59,7 @@ class ResponseReader:
         self._head_bytes = bytearray()
         self._body: _Body | None = None
         self.head: ResponseHead | None = None
-        self.surplus = False
+        self.spoiled = False
 
     @property
     def complete(self) -> bool:
@@ -68,7 +69,7 @@ class ResponseReader:
     @property
     def reusable(self) -> bool:
         """Whether the connection may serve another request."""
-        return self.complete and not self.surplus and self.head is not None and self.head.keep_alive
+        return self.complete and not self.spoiled and self.head is not None and self.head.keep_alive
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes and return those of them that are body.
@@ -97,7 +98,7 @@ class ResponseReader:
     def _feed_body(self, body: _Body, data: bytes) -> list[bytes]:
         pieces: list[bytes] = []
         used = body.feed(data, pieces)
-        self.surplus = self.surplus or used < len(data)
+        self.spoiled = self.spoiled or used < len(data)
         return pieces
 
     def _feed_head(self, data: bytes) -> bytes | None:

@@ -7,7 +7,17 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
-        for part in ("abilities", "artifacts", "events", "files", "lifecycle", "results", "secrets", "stdin", "stopping")
+        for part in (
+            "abilities",
+            "artifacts",
+            "events",
+            "files",
+            "lifecycle",
+            "results",
+            "secrets",
+            "stdin",
+            "stopping",
+        )
     )
 )
 

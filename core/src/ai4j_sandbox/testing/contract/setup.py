@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from ...capability import Capability
-from ...model import SandboxCommand, SandboxResult, SandboxSpec
-from ...spi import SandboxProvider, SandboxSession
+from ai4j_sandbox.capability import Capability
+from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec
+from ai4j_sandbox.spi import SandboxProvider, SandboxSession
 
 T = TypeVar("T")
 
@@ -29,6 +30,10 @@ class ContractSetup:
 
     misspelt_setting: ClassVar[tuple[str, str] | None] = None
     """A typing error of a `config` key and the key that was meant."""
+
+    def spec_with(self, provider: SandboxProvider, **fields: Any) -> SandboxSpec:
+        """Return `spec` with the provider's id and some fields replaced."""
+        return replace(self.spec or SandboxSpec(), provider_id=provider.provider_id, **fields)
 
     @pytest.fixture
     def provider(self) -> SandboxProvider:
@@ -81,8 +86,8 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 def is_alive(session: SandboxSession, pid: str) -> bool:
     """Whether a process of the sandbox still runs; one that only waits to be reaped does not."""
-    state = run(session, f"kill -0 {pid} 2>/dev/null && ps -o stat= -p {pid} 2>/dev/null || cat /proc/{pid}/stat")
-    return state.exit_code == 0 and "Z" not in state.stdout
+    status = run(session, f"cat /proc/{int(pid)}/stat")
+    return status.exit_code == 0 and status.stdout.rpartition(")")[2].split()[0] not in "ZX"
 
 
 class Background(threading.Thread):

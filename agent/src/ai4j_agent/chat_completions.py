@@ -1,0 +1,366 @@
+"""An OpenAI-compatible chat-completions client over requests.
+
+Rules:
+
+* Only what certainly generated nothing is retried: a connection that was never made, 429 and 503. A request that may
+  have been answered is not sent twice.
+* The deadline is wall-clock for the whole call, whatever the server drips: a watchdog cuts the connection.
+* The key is sent to the configured address and nowhere else: redirects are refused, proxies and netrc are not read.
+* No error text holds the key; the service's own words are masked and cut.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from ai4j_sandbox.deadline import Deadline
+from ai4j_sandbox.redaction import Scrubber, mask_text
+
+from .chat_payloads import StreamedCompletion, error_message, parse_response, request_body
+from .errors import (
+    AgentConfigError,
+    ModelAuthError,
+    ModelClientError,
+    ModelConnectionError,
+    ModelProtocolError,
+    ModelRateLimitError,
+    ModelRequestError,
+    ModelTimeoutError,
+)
+from .model_client import ModelRequest, ModelResponse, RetryCallback, TextCallback
+from .sse import SseDecoder
+
+if TYPE_CHECKING:
+    import requests
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 300.0
+"""How long a model may think without a byte arriving."""
+
+LONGEST_ANSWER = 32 * 1024 * 1024
+LONGEST_ERROR = 64 * 1024
+_SHOWN_CHARACTERS = 500
+_RETRIED_STATUS = frozenset((429, 503))
+
+Sleep = Callable[[float], None]
+
+
+class ChatCompletionsClient:
+    """Asks a model behind ``<base_url>/chat/completions``.
+
+    Args:
+        base_url: Address of the API, up to and including its version (``https://host/v1``).
+        api_key: Sent as a bearer token; a function is called at each request, for keys that change.
+        headers: Further headers. Their values are never shown.
+        stream: Ask for the answer in pieces.
+        max_retries: How often a request that generated nothing is sent again.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str = DEFAULT_BASE_URL,
+        api_key: str | Callable[[], str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        stream: bool = True,
+        max_retries: int = 3,
+        silence_seconds: float = SILENCE_SECONDS,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        self._url = f"{_checked_url(base_url)}/chat/completions"
+        self._api_key = api_key
+        self._headers = dict(headers or {})
+        self._stream = stream
+        self._max_retries = max_retries
+        self._silence_seconds = silence_seconds
+        self._sleep = sleep
+        self._sessions = threading.local()
+
+    @classmethod
+    def from_environment(cls, **options: Any) -> Self:
+        """Return a client for ``OPENAI_BASE_URL`` whose key is read from ``OPENAI_API_KEY`` at each request."""
+        base_url = os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+        return cls(base_url=base_url, api_key=_key_from_environment, **options)
+
+    def __repr__(self) -> str:
+        return f"ChatCompletionsClient({self._url!r})"
+
+    def complete(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: TextCallback | None = None,
+        on_retry: RetryCallback | None = None,
+        deadline: Deadline | None = None,
+    ) -> ModelResponse:
+        """Return the model's answer.
+
+        Raises:
+            ModelAuthError, ModelRequestError, ModelRateLimitError: The service refused.
+            ModelTimeoutError, ModelConnectionError, ModelProtocolError: It could not be talked to.
+        """
+        deadline = deadline or Deadline(None)
+        headers = self._request_headers()
+        body = json.dumps(request_body(request, stream=self._stream)).encode("ascii")
+        attempt = 0
+        while True:
+            try:
+                return self._attempt(body, headers, on_text, deadline)
+            except ModelClientError as error:
+                attempt += 1
+                pause = _pause(error, attempt)
+                if not _is_safe(error) or attempt > self._max_retries or deadline.bound(pause) < pause:
+                    raise
+                if on_retry is not None:
+                    on_retry(attempt, pause, error.message)
+                self._sleep(pause)
+
+    def _request_headers(self) -> dict[str, str]:
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream" if self._stream else "application/json",
+            "User-Agent": "ai4j-agent",
+            **self._headers,
+        }
+        key = self._api_key() if callable(self._api_key) else self._api_key
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        for name, value in headers.items():
+            if not value.isascii() or not value.isprintable():
+                raise AgentConfigError(f"header {name} must be printable ASCII without line breaks")
+        return headers
+
+    def _attempt(
+        self, body: bytes, headers: Mapping[str, str], on_text: TextCallback | None, deadline: Deadline
+    ) -> ModelResponse:
+        scrubber = Scrubber(_secrets(headers))
+        with self._post(body, headers, deadline, scrubber) as response:
+            if response.status_code != 200:
+                raise _refusal(response, scrubber, deadline)
+            try:
+                return self._read(response, on_text, deadline)
+            except ModelProtocolError as error:
+                error.message = scrubber.text(error.message)
+                error.args = (error.message,)
+                raise
+
+    @contextmanager
+    def _post(
+        self, body: bytes, headers: Mapping[str, str], deadline: Deadline, scrubber: Scrubber
+    ) -> Iterator[requests.Response]:
+        import requests
+
+        if deadline.expired:
+            raise ModelTimeoutError("no time left to ask the model")
+        try:
+            response = self._session().post(
+                self._url,
+                data=body,
+                headers=dict(headers),
+                stream=True,
+                allow_redirects=False,
+                timeout=(deadline.bound(CONNECT_SECONDS), max(0.001, deadline.bound(self._silence_seconds))),
+            )
+            with response, _Watchdog(response, deadline):
+                yield response
+        # What requests and urllib3 say may quote headers or the address; only the kind gets through.
+        except requests.ConnectTimeout:
+            raise NotConnectedError("the model service could not be reached in time") from None
+        except requests.Timeout:
+            raise _timed_out(deadline, "the model service fell silent") from None
+        except requests.RequestException as error:
+            raise _broken_connection(error, deadline) from None
+
+    def _session(self) -> requests.Session:
+        """One session for each thread: requests does not promise that one can be shared."""
+        if not hasattr(self._sessions, "session"):
+            import requests
+
+            self._sessions.session = requests.Session()
+            self._sessions.session.trust_env = False
+        session: requests.Session = self._sessions.session
+        return session
+
+    def _read(self, response: requests.Response, on_text: TextCallback | None, deadline: Deadline) -> ModelResponse:
+        request_id = _request_id(response)
+        if "text/event-stream" not in response.headers.get("Content-Type", ""):
+            data = b"".join(_bounded_chunks(response, LONGEST_ANSWER, deadline))
+            answer = parse_response(_json(data), request_id=request_id)
+            if on_text is not None and answer.message.text:
+                on_text(answer.message.text)
+            return answer
+        decoder, completion = SseDecoder(), StreamedCompletion(request_id=request_id)
+        for chunk in _bounded_chunks(response, LONGEST_ANSWER, deadline):
+            _feed(completion, decoder.feed(chunk), on_text)
+        _feed(completion, decoder.finish(), on_text)
+        return completion.finish()
+
+
+class NotConnectedError(ModelConnectionError):
+    """No connection was made, so that the service knows nothing of the request."""
+
+    retryable = True
+
+
+class _Watchdog:
+    """Cuts a response's connection at the deadline, which wakes whoever reads from it."""
+
+    def __init__(self, response: requests.Response, deadline: Deadline) -> None:
+        self._response = response
+        seconds = deadline.remaining()
+        self._timer = None if seconds is None else threading.Timer(seconds, self._cut)
+
+    def __enter__(self) -> Self:
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _cut(self) -> None:
+        with suppress(OSError, ValueError):  # it was closed meanwhile
+            descriptor = os.dup(self._response.raw.fileno())
+            with socket.socket(fileno=descriptor) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def _feed(completion: StreamedCompletion, events: list[str], on_text: TextCallback | None) -> None:
+    for data in events:
+        text = completion.feed(data)
+        if text and on_text is not None:
+            on_text(text)
+
+
+def _bounded_chunks(response: requests.Response, limit: int, deadline: Deadline) -> Iterator[bytes]:
+    total = 0
+    for chunk in response.iter_content(chunk_size=None):
+        total += len(chunk)
+        if total > limit:
+            raise ModelProtocolError(f"the answer is longer than {limit} bytes")
+        if deadline.expired:
+            raise _timed_out(deadline, "")
+        yield chunk
+    if deadline.expired:
+        raise _timed_out(deadline, "")
+
+
+def _refusal(response: requests.Response, scrubber: Scrubber, deadline: Deadline) -> ModelClientError:
+    status = response.status_code
+    said = _error_text(response, deadline)
+    kind = _kind_of(status)
+    return kind(
+        scrubber.text(f"the model service answered {status}: {said}"),
+        hint=_HINTS.get(status),
+        http_status=status,
+        request_id=_request_id(response),
+        retry_after=_retry_after(response.headers.get("Retry-After")),
+    )
+
+
+_HINTS = {
+    401: "check the API key",
+    403: "the key may not use this model",
+    404: "check base_url and the model's name",
+}
+
+
+def _kind_of(status: int) -> type[ModelClientError]:
+    if status in (401, 403):
+        return ModelAuthError
+    if status in _RETRIED_STATUS:
+        return ModelRateLimitError
+    if 400 <= status < 500:
+        return ModelRequestError
+    return ModelProtocolError
+
+
+def _error_text(response: requests.Response, deadline: Deadline) -> str:
+    if 300 <= response.status_code < 400:
+        return "a redirect, which is not followed"
+    body = b"".join(_bounded_chunks(response, LONGEST_ERROR, deadline))
+    try:
+        said = error_message(json.loads(body))
+    except ValueError:
+        said = body.decode("utf-8", "replace")
+    return " ".join(said.split())[:_SHOWN_CHARACTERS] or "no reason given"
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        raise ModelProtocolError("the answer is not JSON") from None
+
+
+def _broken_connection(error: requests.RequestException, deadline: Deadline) -> ModelClientError:
+    from urllib3.exceptions import NewConnectionError
+
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    if isinstance(reason, NewConnectionError):
+        return NotConnectedError("the model service could not be reached", hint="check base_url")
+    if deadline.expired:
+        return _timed_out(deadline, "")
+    return ModelConnectionError(f"the connection to the model service broke ({type(error).__name__})")
+
+
+def _timed_out(deadline: Deadline, otherwise: str) -> ModelTimeoutError:
+    return ModelTimeoutError("the model did not answer in time" if deadline.expired else otherwise)
+
+
+def _is_safe(error: ModelClientError) -> bool:
+    return isinstance(error, NotConnectedError | ModelRateLimitError)
+
+
+def _pause(error: ModelClientError, attempt: int) -> float:
+    """What the service asked for, else a doubling pause with some chance in it, so that clients spread out."""
+    if error.retry_after is not None:
+        return error.retry_after
+    return min(20.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.75, 1.25)  # noqa: S311  no secret
+
+
+def _retry_after(value: str | None) -> float | None:
+    try:
+        return max(0.0, float(value)) if value else None
+    except ValueError:
+        return None  # a date; the doubling pause will do
+
+
+def _request_id(response: requests.Response) -> str | None:
+    value = response.headers.get("x-request-id")
+    return mask_text(value)[:200] if value else None
+
+
+def _secrets(headers: Mapping[str, str]) -> list[str]:
+    """The values of all headers that are not plainly public."""
+    public = ("content-type", "accept", "user-agent")
+    private = [value for name, value in headers.items() if name.lower() not in public]
+    return [*private, *(value.removeprefix("Bearer ") for value in private)]
+
+
+def _checked_url(base_url: str) -> str:
+    parts = urlsplit(base_url.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise AgentConfigError("base_url must start with http:// or https://")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise AgentConfigError("base_url must not contain a user name, password, query or fragment")
+    return base_url.strip().rstrip("/")
+
+
+def _key_from_environment() -> str:
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not key:
+        raise AgentConfigError("the API key is missing", hint="set OPENAI_API_KEY, or pass api_key=")
+    return key

@@ -1,0 +1,181 @@
+"""The chat-completions protocol as pure functions: request to body, answer to response, in one piece or streamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ai4j_sandbox.frozen import thaw
+
+from .conversation import Message, Role, ToolCall
+from .errors import ModelProtocolError
+from .model_client import ModelRequest, ModelResponse, TokenUsage
+from .tool import Tool
+
+
+def request_body(request: ModelRequest, *, stream: bool) -> dict[str, Any]:
+    """Return the JSON body of a request."""
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": [message_body(message) for message in request.messages],
+        **thaw(request.options),
+    }
+    if request.tools:
+        body["tools"] = [_tool_body(tool) for tool in request.tools]
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    return body
+
+
+def message_body(message: Message) -> dict[str, Any]:
+    """Return one message as the protocol has it."""
+    body: dict[str, Any] = {"role": str(message.role), "content": _content(message)}
+    if message.call_id is not None:
+        body["tool_call_id"] = message.call_id
+    if message.tool_calls:
+        body["content"] = body["content"] or None
+        body["tool_calls"] = [
+            {"id": call.call_id, "type": call.type, "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return body
+
+
+def parse_response(data: Any, *, request_id: str | None = None) -> ModelResponse:
+    """Return the response of a whole answer.
+
+    Raises:
+        ModelProtocolError: It is not one.
+    """
+    try:
+        choice = data["choices"][0]
+        message = choice["message"]
+        calls = [_call(item) for item in message.get("tool_calls") or ()]
+        return ModelResponse(
+            message=Message(role=Role.ASSISTANT, text=message.get("content") or "", tool_calls=tuple(calls)),
+            finish_reason=choice.get("finish_reason"),
+            usage=_usage(data.get("usage")),
+            model=data.get("model"),
+            request_id=request_id,
+        )
+    except (AttributeError, IndexError, KeyError, TypeError):
+        raise ModelProtocolError("the answer is not a chat completion", request_id=request_id) from None
+
+
+class StreamedCompletion:
+    """Puts a streamed answer together. Ends with ``[DONE]`` or a finish reason; anything else is a broken stream."""
+
+    def __init__(self, *, request_id: str | None = None) -> None:
+        self._request_id = request_id
+        self._text: list[str] = []
+        self._calls: dict[int, dict[str, str]] = {}
+        self._finish_reason: str | None = None
+        self._usage = TokenUsage()
+        self._model: str | None = None
+        self._done = False
+
+    def feed(self, data: str) -> str:
+        """Take the data of one event; return the text it adds.
+
+        Raises:
+            ModelProtocolError: It is not a piece of a completion, or the service reports an error.
+        """
+        if data.strip() == "[DONE]":
+            self._done = True
+            return ""
+        try:
+            return self._chunk(json.loads(data))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise ModelProtocolError(
+                "the stream holds something that is no completion chunk", request_id=self._request_id
+            ) from None
+
+    def finish(self) -> ModelResponse:
+        """Return the whole answer.
+
+        Raises:
+            ModelProtocolError: The stream ended before the answer did.
+        """
+        if not self._done and self._finish_reason is None:
+            raise ModelProtocolError("the stream ended before the answer was complete", request_id=self._request_id)
+        calls = (self._calls[index] for index in sorted(self._calls))
+        return ModelResponse(
+            message=Message(
+                role=Role.ASSISTANT, text="".join(self._text), tool_calls=tuple(_streamed_call(call) for call in calls)
+            ),
+            finish_reason=self._finish_reason,
+            usage=self._usage,
+            model=self._model,
+            request_id=self._request_id,
+        )
+
+    def _chunk(self, chunk: Mapping[str, Any]) -> str:
+        if chunk.get("error"):
+            raise ModelProtocolError(
+                f"the service broke off: {error_message(chunk)}", request_id=self._request_id
+            )
+        self._model = chunk.get("model") or self._model
+        if chunk.get("usage"):
+            self._usage = _usage(chunk["usage"])
+        if not chunk.get("choices"):
+            return ""
+        choice = chunk["choices"][0]
+        self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        delta = choice.get("delta") or {}
+        self._collect_calls(delta.get("tool_calls") or ())
+        text: str = delta.get("content") or ""
+        self._text.append(text)
+        return text
+
+    def _collect_calls(self, pieces: Iterable[Mapping[str, Any]]) -> None:
+        for piece in pieces:
+            index = piece.get("index", len(self._calls))
+            call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
+            function = piece.get("function") or {}
+            call["id"] = call["id"] or piece.get("id") or ""
+            call["name"] += function.get("name") or ""
+            call["arguments"] += function.get("arguments") or ""
+
+
+def error_message(data: Any) -> str:
+    """Return the service's own words from an error answer, or a stand-in."""
+    error = data.get("error") if isinstance(data, Mapping) else None
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return message if isinstance(message, str) and message else "no reason given"
+
+
+def _content(message: Message) -> Any:
+    if not message.attachments:
+        return message.text
+    text = [{"type": "text", "text": message.text}] if message.text else []
+    return [*text, *(_attachment(part) for part in thaw(message.attachments))]
+
+
+def _attachment(part: dict[str, Any]) -> dict[str, Any]:
+    """The Responses API's image part is called differently here."""
+    return {**part, "type": "image_url"} if part.get("type") == "input_image" else part
+
+
+def _tool_body(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": thaw(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _call(item: Mapping[str, Any]) -> ToolCall:
+    function = item["function"]
+    return _streamed_call({"id": item.get("id") or "", "name": function["name"], "arguments": function["arguments"]})
+
+
+def _streamed_call(call: Mapping[str, str]) -> ToolCall:
+    """A call without an id gets one of ours, so that its output can be paired."""
+    named = {"call_id": call["id"]} if call["id"] else {}
+    return ToolCall(name=call["name"], arguments=call["arguments"] or "{}", **named)
+
+
+def _usage(data: Any) -> TokenUsage:
+    if not isinstance(data, Mapping):
+        return TokenUsage()
+    return TokenUsage(
+        input_tokens=data.get("prompt_tokens") or 0, output_tokens=data.get("completion_tokens") or 0
+    )

@@ -1,0 +1,183 @@
+"""What can go wrong in the agent layer, as one tree. Errors of the sandbox itself stay `SandboxException`.
+
+    AgentError
+    ├── AgentConfigError           a wrong argument or combination; names it
+    ├── AgentPermissionError       the policy denied a tool call
+    ├── AgentControlFlowError      leaves the run and reaches the host: only the host can go on
+    │   ├── AgentApprovalRequiredError   somebody has to approve a tool call
+    │   └── SandboxDetachedError         the session's sandbox is not live
+    ├── EventLogTamperedError      the event log is not the one that was written
+    ├── SessionStoreError          a snapshot could not be stored or read
+    ├── ToolError                  a tool's own refusal, in words for the model
+    ├── ModelClientError           the model could not be asked
+    │   ├── ModelAuthError · ModelRequestError · ModelRateLimitError
+    │   └── ModelTimeoutError · ModelConnectionError · ModelProtocolError
+    └── BlueprintError             carries a code of the contract
+        ├── BlueprintLoadError         the document is no blueprint
+        └── BlueprintRefusedError      the host does not allow what it declares
+
+Every text is masked on the way in; a foreign error whose text may quote a secret is not kept as the cause.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ai4j_sandbox.redaction import mask_message
+
+if TYPE_CHECKING:
+    from .blueprint_report import BlueprintReport
+    from .event_log import ChainVerification
+    from .permission import AgentPermissionDecision, AgentPermissionRequest
+
+
+class AgentError(Exception):
+    """Base of every error of the agent layer.
+
+    Attributes:
+        message: What happened, for people. Never holds a credential.
+        hint: What to do about it, or ``None``.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = mask_message(message)
+        self.hint = None if hint is None else mask_message(hint)
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class AgentConfigError(AgentError, ValueError):
+    """A value or combination that cannot be meant; the message names it."""
+
+
+class AgentControlFlowError(AgentError):
+    """Leaves the run and reaches the host, because neither model nor tool can resolve it."""
+
+
+class _Refusal(AgentError):
+    """A policy's answer to one tool call that is not "go ahead"."""
+
+    opening: str
+
+    def __init__(self, request: AgentPermissionRequest, decision: AgentPermissionDecision) -> None:
+        reason = f" ({decision.reason})" if decision.reason else ""
+        super().__init__(f"{self.opening}: {request.tool_name}{reason}")
+        self.request = request
+        self.decision = decision
+
+
+class AgentPermissionError(_Refusal):
+    """The policy denied a tool call; the model is told and goes on."""
+
+    opening = "Tool permission denied"
+
+
+class AgentApprovalRequiredError(_Refusal, AgentControlFlowError):
+    """Somebody has to approve a tool call; `Agent.resume` goes on with it.
+
+    Attributes:
+        request, decision: What was asked and what the policy said.
+    """
+
+    opening = "Tool requires approval"
+
+
+class SandboxDetachedError(AgentControlFlowError):
+    """The session has a sandbox that is not live, so nothing is executed, least of all on the host."""
+
+
+class EventLogTamperedError(AgentError):
+    """The event log is not the one that was written.
+
+    Attributes:
+        verification: What is wrong, and with which event.
+    """
+
+    def __init__(self, message: str, *, verification: ChainVerification, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.verification = verification
+
+
+class SessionStoreError(AgentError):
+    """A snapshot could not be stored or read."""
+
+
+class ToolError(AgentError):
+    """A tool refuses or fails, in words meant for the model."""
+
+
+class ModelClientError(AgentError):
+    """The model could not be asked, or its answer could not be used.
+
+    Attributes:
+        http_status: The service's answer, where there was one.
+        request_id: The service's id of the request.
+        retryable: Whether asking again may work.
+        retry_after: Seconds the service asked to wait.
+    """
+
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        http_status: int | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.http_status = http_status
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class ModelAuthError(ModelClientError):
+    """The service does not accept the key, or the key may not use the model."""
+
+
+class ModelRequestError(ModelClientError):
+    """The service refuses the request as it is."""
+
+
+class ModelRateLimitError(ModelClientError):
+    """The service asks to slow down or has no room now; nothing was generated."""
+
+    retryable = True
+
+
+class ModelTimeoutError(ModelClientError):
+    """The answer did not arrive in time."""
+
+
+class ModelConnectionError(ModelClientError):
+    """No connection, or it broke. Only one that was never made is retried."""
+
+
+class ModelProtocolError(ModelClientError):
+    """The answer is not what the protocol promises."""
+
+
+class BlueprintError(AgentError):
+    """A blueprint cannot be used.
+
+    Attributes:
+        code: One of the contract's codes (``blueprint.sandbox.unsupported``).
+    """
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None, **context: Any) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.line: int | None = context.get("line")
+        self.report: BlueprintReport | None = context.get("report")
+
+
+class BlueprintLoadError(BlueprintError):
+    """The document is no blueprint: not YAML, or a value has the wrong type; `line` says where."""
+
+
+class BlueprintRefusedError(BlueprintError):
+    """The host does not allow, or cannot do, what the blueprint declares; `report` lists the issues if any."""

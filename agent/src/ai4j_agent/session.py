@@ -1,0 +1,490 @@
+"""One agent session: its conversation, its event log, and its sandbox.
+
+What is stored of the sandbox is `AgentSessionSandboxBinding`, the summary without secrets. The live sandbox is held
+only here, in this process. A session that remembers a sandbox it does not have is `DETACHED`: it executes nothing until
+the host re-attaches it or clears the binding, and never falls back to the host machine.
+
+Every public method may be called from any thread. Listeners are called without a lock held, in the thread that caused
+the event.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+
+from ai4j_sandbox.binding import AgentSessionSandboxBinding, WallClock, epoch_millis
+from ai4j_sandbox.errors import SandboxException, SandboxNotFoundError, UnsupportedCapabilityError
+from ai4j_sandbox.frozen import thaw
+from ai4j_sandbox.model import SandboxSpec, SandboxStatus
+from ai4j_sandbox.redaction import Scrubber, mask_value
+from ai4j_sandbox.registry import SandboxRegistry
+from ai4j_sandbox.spi import SandboxProvider, SandboxSession, SupportsConnect, SupportsListing
+
+from .conversation import Conversation, Message, ToolCall
+from .errors import AgentConfigError, EventLogTamperedError, SandboxDetachedError
+from .event import SESSION_TURN, AgentEvent, AgentEventType, AgentSessionEvent, json_data
+from .event_log import AgentEventLog, ChainFault
+from .permission import AgentExecutionEnvironment
+from .redacted_message import redacted_message
+from .sandbox_source import SandboxSource, environment_of
+from .snapshot import AgentSessionMetadata, AgentSessionSnapshot, new_run_id
+from .store import AgentSessionStore
+
+AgentListener = Callable[[AgentEvent], None]
+
+_LIVE = (SandboxStatus.CREATED, SandboxStatus.RUNNING)
+
+_log = logging.getLogger(__name__)
+
+
+class SandboxAttachment(StrEnum):
+    """What a session has of a sandbox."""
+
+    NONE = "NONE"
+    LIVE = "LIVE"
+    DETACHED = "DETACHED"
+
+
+class AgentSession:
+    """A session. A context manager: leaving the block closes the sandbox the session made.
+
+    Args:
+        session_id: Names it; a random one by default.
+        run_id: Names the run its events belong to; a random one by default.
+        store: Where `save` keeps it.
+        event_log: The log to use, for a seal key; a plain one by default.
+        sandbox_source: Where its sandbox comes from when one is first needed; without it tools run where they are.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str | None = None,
+        run_id: str | None = None,
+        store: AgentSessionStore | None = None,
+        event_log: AgentEventLog | None = None,
+        sandbox_source: SandboxSource | None = None,
+        clock: WallClock = epoch_millis,
+    ) -> None:
+        self._clock = clock
+        self._metadata = AgentSessionMetadata(session_id=session_id or "", created_at_epoch_ms=clock())
+        self._run_id = (run_id or "").strip() or new_run_id()
+        self._store = store
+        self._events = event_log or AgentEventLog(clock=clock)
+        self._source = sandbox_source
+        self._conversation = Conversation()
+        self._compact_result: Mapping[str, Any] | None = None
+        self._binding: AgentSessionSandboxBinding | None = None
+        self._sandbox: SandboxSession | None = None
+        self._owns_sandbox = False
+        self._destroy: Callable[[], None] | None = None  # how to end a sandbox of ours that was only re-attached
+        self._listeners: list[AgentListener] = []
+        self._lock = threading.RLock()
+        self._opening = threading.Lock()
+
+    # --- identity -------------------------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self._metadata.session_id
+
+    @property
+    def run_id(self) -> str:
+        """The run its events belong to."""
+        return self._run_id
+
+    @property
+    def metadata(self) -> AgentSessionMetadata:
+        """Id, times and the host's attributes."""
+        return self._metadata
+
+    @property
+    def event_log(self) -> AgentEventLog:
+        """The events so far."""
+        return self._events
+
+    @property
+    def scrubber(self) -> Scrubber:
+        """What this session knows to be secret."""
+        return self._events.scrubber
+
+    def put_attribute(self, name: str, value: Any) -> Self:
+        """Note something of the host's own (JSON data); a blank name is refused."""
+        if not name.strip():
+            raise AgentConfigError("attribute name must not be blank")
+        with self._lock:
+            self._touch(attributes={**self._metadata.attributes, name: json_data(value)})
+        return self
+
+    def protect(self, *secrets: str) -> Self:
+        """Mask these values in events, tool outputs and snapshots from now on."""
+        self._events.protect(*secrets)
+        return self
+
+    def __repr__(self) -> str:
+        return f"AgentSession({self.session_id!r}, sandbox={self.sandbox_attachment})"
+
+    # --- sandbox --------------------------------------------------------------------------------------------------
+
+    @property
+    def sandbox_binding(self) -> AgentSessionSandboxBinding | None:
+        """The summary of the session's sandbox."""
+        return self._binding
+
+    @property
+    def live_sandbox(self) -> SandboxSession | None:
+        """The live sandbox, if there is one now; none is made."""
+        with self._lock:
+            return self._sandbox if self.sandbox_attachment is SandboxAttachment.LIVE else None
+
+    @property
+    def sandbox_provider_id(self) -> str | None:
+        """Whose sandbox the session has, or would have."""
+        with self._lock:
+            if self._binding is not None:
+                return self._binding.provider_id
+            return self._source.provider_id if self._source else None
+
+    @property
+    def sandbox_attachment(self) -> SandboxAttachment:
+        """Whether the session has a sandbox, and whether it can be used."""
+        with self._lock:
+            if self._binding is None:
+                return SandboxAttachment.NONE
+            usable = self._sandbox is not None and self._sandbox.status in _LIVE and self._binding.status in _LIVE
+            return SandboxAttachment.LIVE if usable else SandboxAttachment.DETACHED
+
+    @property
+    def execution_environment(self) -> AgentExecutionEnvironment:
+        """Where a tool that uses the session's sandbox runs.
+
+        Raises:
+            SandboxDetachedError: Nowhere, because the sandbox is not live.
+        """
+        self.require_attached()
+        with self._lock:
+            if self._sandbox is not None:
+                return environment_of(self._sandbox.provider_id)
+            return environment_of(self._source.provider_id) if self._source else AgentExecutionEnvironment.LOCAL
+
+    def bind_sandbox(self, sandbox: SandboxSession | AgentSessionSandboxBinding) -> Self:
+        """Bind a live sandbox, which stays the host's to close, or the summary of one that is not at hand.
+
+        Raises:
+            AgentConfigError: It is neither.
+        """
+        if isinstance(sandbox, AgentSessionSandboxBinding):
+            return self._bind(sandbox, None, owned=False)
+        if isinstance(sandbox, SandboxSession):
+            binding = AgentSessionSandboxBinding.from_session(sandbox, clock=self._clock)
+            return self._bind(binding, sandbox, owned=False)
+        raise AgentConfigError(
+            f"bind_sandbox needs a SandboxSession or its binding, got {type(sandbox).__name__}",
+            hint="use clear_sandbox() to be without one",
+        )
+
+    def update_sandbox_status(self, status: SandboxStatus) -> Self:
+        """Note a new status; nothing happens without a binding."""
+        with self._lock:
+            if self._binding is None:
+                return self
+            self._binding = self._binding.with_status(status, clock=self._clock)
+            recorded = self._record(AgentEventType.SANDBOX_UPDATED, "sandbox updated", self._binding.to_dict())
+        self._tell(recorded)
+        return self
+
+    def clear_sandbox(self) -> Self:
+        """Be without a sandbox; nothing happens without a binding. One the session made is destroyed.
+
+        Raises:
+            SandboxCleanupError: It could not be destroyed; the binding stays.
+        """
+        self._release()
+        with self._lock:
+            previous = self._binding
+            if previous is None:
+                return self
+            self._binding = self._sandbox = None
+            recorded = self._record(AgentEventType.SANDBOX_CLEARED, "sandbox cleared", previous.to_dict())
+        self._tell(recorded)
+        return self
+
+    def open_sandbox(self) -> SandboxSession:
+        """Return the live sandbox; the first call makes it, if the session has a source.
+
+        Raises:
+            SandboxDetachedError: There is one that is not live.
+            AgentConfigError: There is none, and nothing to make one from.
+            SandboxException: It could not be made.
+        """
+        with self._opening:
+            self.require_attached()
+            sandbox = self.live_sandbox
+            if sandbox is not None:
+                return sandbox
+            if self._source is None:
+                raise AgentConfigError("this session has no sandbox", hint="bind one, or set a sandbox provider")
+            sandbox = self._source.open()
+            binding = AgentSessionSandboxBinding.from_session(sandbox, clock=self._clock)
+            self._bind(binding, sandbox, owned=not self._source.lends)
+            return sandbox
+
+    def require_attached(self) -> None:
+        """Raise unless the session may execute.
+
+        Raises:
+            SandboxDetachedError: Its sandbox is not live.
+        """
+        if self.sandbox_attachment is not SandboxAttachment.DETACHED:
+            return
+        binding = self._binding
+        known = f"{binding.provider_id} {binding.sandbox_session_id} ({binding.status})" if binding else "unknown"
+        raise SandboxDetachedError(
+            f"session {self.session_id} has a sandbox that is not live: {known}; nothing is executed",
+            hint="call reattach(registry), or clear_sandbox() to go on without it",
+        )
+
+    def reattach(self, registry: SandboxRegistry | SandboxProvider, spec: SandboxSpec | None = None) -> Self:
+        """Connect to the sandbox of the binding again.
+
+        Args:
+            registry: Where the provider is found, or the provider itself.
+            spec: Settings for connecting, if the provider needs any.
+
+        Raises:
+            AgentConfigError: The session remembers no sandbox.
+            UnsupportedCapabilityError: The provider cannot attach to an existing sandbox.
+            SandboxNotFoundError: The sandbox is gone; the session stays detached.
+            SandboxException: It could not be reached.
+        """
+        with self._opening:
+            if self.sandbox_attachment is SandboxAttachment.LIVE:
+                return self
+            provider, sandbox_id = self._remembered(registry)
+            try:
+                sandbox = _connector(provider).connect(sandbox_id, spec)
+            except SandboxNotFoundError:
+                self.update_sandbox_status(SandboxStatus.CLOSED)
+                raise
+            with self._lock:
+                self._sandbox = sandbox
+                if self._owns_sandbox and isinstance(provider, SupportsListing):
+                    self._destroy = lambda: provider.destroy(sandbox_id)
+            return self.update_sandbox_status(sandbox.status)
+
+    def close(self) -> None:
+        """Destroy the sandbox the session made; one it was given stays the host's. Idempotent; `save` still works.
+
+        Raises:
+            SandboxCleanupError: It could not be destroyed and may still exist; a second call tries again.
+        """
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _bind(self, binding: AgentSessionSandboxBinding, sandbox: SandboxSession | None, *, owned: bool) -> Self:
+        with self._lock:
+            previous, same = self._binding, _same_sandbox(self._binding, binding)
+        if previous is not None and not same:
+            self.clear_sandbox()
+        with self._lock:
+            if same and previous is not None:
+                binding = replace(binding, bound_at=previous.bound_at, updated_at=self._clock())
+            self._binding, self._sandbox = binding, sandbox
+            self._owns_sandbox = owned or (same and self._owns_sandbox)
+            kind = AgentEventType.SANDBOX_UPDATED if same else AgentEventType.SANDBOX_BOUND
+            message = "sandbox updated" if same else "sandbox bound"
+            recorded = self._record(kind, message, binding.to_dict())
+        self._tell(recorded)
+        return self
+
+    def _release(self) -> None:
+        """Destroy the live sandbox if it is ours, else let go of it; its status is noted either way."""
+        with self._lock:
+            sandbox, owned, destroy = self._sandbox, self._owns_sandbox, self._destroy
+        if sandbox is None or not owned:
+            return
+        try:
+            if destroy is not None:
+                destroy()
+            sandbox.close()
+        except SandboxException:
+            self.update_sandbox_status(SandboxStatus.FAILED)
+            raise
+        with self._lock:
+            self._sandbox, self._owns_sandbox, self._destroy = None, False, None
+        self.update_sandbox_status(SandboxStatus.CLOSED)
+
+    def _remembered(self, registry: SandboxRegistry | SandboxProvider) -> tuple[SandboxProvider, str]:
+        binding = self._binding
+        if binding is None or binding.provider_id is None or binding.sandbox_session_id is None:
+            raise AgentConfigError(f"session {self.session_id} remembers no sandbox to attach to")
+        if isinstance(registry, SandboxProvider):
+            return registry, binding.sandbox_session_id
+        return registry.provider(binding.provider_id), binding.sandbox_session_id
+
+    # --- conversation ---------------------------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation so far."""
+        with self._lock:
+            return self._conversation.messages
+
+    @property
+    def summary(self) -> str | None:
+        """What stands for messages that were left out."""
+        return self._conversation.summary
+
+    def remember(self, message: Message) -> None:
+        """Append a message to the conversation."""
+        with self._lock:
+            self._conversation.add(message)
+            self._touch()
+
+    def unanswered_calls(self) -> tuple[ToolCall, ...]:
+        """Return the tool calls the model waits for."""
+        with self._lock:
+            return self._conversation.unanswered_calls()
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: AgentListener) -> None:
+        """Let `listener` receive every event from now on, masked; what it raises is logged and ignored."""
+        self._listeners.append(listener)
+
+    def publish(
+        self,
+        kind: AgentEventType,
+        message: str | None = None,
+        payload: Any = None,
+        *,
+        turn_id: str = SESSION_TURN,
+        step: int = 0,
+    ) -> None:
+        """Record an event and tell the listeners."""
+        self._tell(self._record(kind, message, payload, turn_id=turn_id, step=step))
+
+    def _record(
+        self, kind: AgentEventType, message: str | None, payload: Any, *, turn_id: str = SESSION_TURN, step: int = 0
+    ) -> AgentSessionEvent:
+        with self._lock:
+            self._touch()
+            event = AgentEvent(
+                type=kind,
+                run_id=self._run_id,
+                session_id=self.session_id,
+                turn_id=turn_id,
+                step=step,
+                message=message,
+                payload=payload,
+            )
+            return self._events.append(event)
+
+    def _tell(self, recorded: AgentSessionEvent) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(recorded.event)
+            # The one door to foreign listeners: none can break a session.
+            except Exception as error:  # noqa: BLE001
+                _log.warning("agent listener failed with %s", type(error).__name__)
+
+    # --- keeping --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> AgentSessionSnapshot:
+        """Return the session as a value, with every known secret and everything that looks like one masked."""
+        with self._lock:
+            scrubber = self.scrubber
+            return AgentSessionSnapshot(
+                metadata=replace(self._metadata, attributes=mask_value(thaw(self._metadata.attributes))),
+                run_id=self._run_id,
+                messages=tuple(redacted_message(message, scrubber) for message in self._conversation.messages),
+                summary=self._conversation.summary,
+                events=self._events.entries,
+                event_log_head=self._events.head,
+                compact_result=self._compact_result,
+                sandbox_binding=self._binding,
+                owns_sandbox=self._owns_sandbox,
+            )
+
+    def restore(self, snapshot: AgentSessionSnapshot | None, *, verify: bool = True) -> Self:
+        """Become the session of a snapshot; ``None`` changes nothing. Its sandbox, if any, is detached.
+
+        Args:
+            snapshot: What to become. The run id stays this session's own.
+            verify: Refuse an event log that was changed. Events of the Java original have no seal and are taken,
+                unless this session's log has a key.
+
+        Raises:
+            EventLogTamperedError: The log was changed; names the event. This session is as before.
+        """
+        if snapshot is None:
+            return self
+        self._release()
+        with self._lock:
+            before = self._events.entries, self._events.head
+            self._events.restore(snapshot.events, snapshot.event_log_head)
+            try:
+                self._require_intact(verify)
+            except EventLogTamperedError:
+                self._events.restore(*before)
+                raise
+            self._metadata = snapshot.metadata
+            self._conversation = Conversation(snapshot.messages, snapshot.summary)
+            self._compact_result = snapshot.compact_result
+            self._binding, self._sandbox = snapshot.sandbox_binding, None
+            self._owns_sandbox, self._destroy = snapshot.owns_sandbox, None
+        return self
+
+    def save(self) -> Self:
+        """Keep a snapshot in the store, if the session has one.
+
+        Raises:
+            SessionStoreError: It could not be stored.
+        """
+        if self._store is not None:
+            self._store.save(self.snapshot())
+        return self
+
+    def _require_intact(self, verify: bool) -> None:
+        verification = self._events.verify()
+        unsealed = verification.fault is ChainFault.UNSEALED and not self._events.sealed_with_key
+        if not verify or verification.valid or unsealed:
+            return
+        raise EventLogTamperedError(
+            f"the event log of the session was changed ({verification.fault}): {verification.detail}",
+            verification=verification,
+            hint="restore the snapshot from a backup, or pass verify=False to look at it",
+        )
+
+    def _touch(self, **changes: Any) -> None:
+        self._metadata = replace(self._metadata, updated_at_epoch_ms=self._clock(), **changes)
+
+
+def _same_sandbox(one: AgentSessionSandboxBinding | None, other: AgentSessionSandboxBinding) -> bool:
+    if one is None or one.sandbox_session_id is None:
+        return False
+    return (one.provider_id, one.sandbox_session_id) == (other.provider_id, other.sandbox_session_id)
+
+
+def _connector(provider: SandboxProvider) -> SupportsConnect:
+    if isinstance(provider, SupportsConnect):
+        return provider
+    raise UnsupportedCapabilityError(
+        f"provider {provider.provider_id!r} cannot attach to an existing sandbox",
+        hint="clear_sandbox(), then go on with a new one",
+        provider_id=provider.provider_id,
+    )

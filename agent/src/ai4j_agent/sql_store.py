@@ -1,0 +1,169 @@
+"""Snapshots in a SQL database, through SQLAlchemy: SQLite without a server, PostgreSQL and others with one.
+
+The table is the Java original's, so that both can share a database. A save is one transaction: the row is the old or
+the new snapshot, never gone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from .errors import AgentConfigError, SessionStoreError
+from .snapshot import AgentSessionSnapshot
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, Table
+
+DEFAULT_TABLE = "ai4j_agent_session"
+LONGEST_SESSION_ID = 255
+
+_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+T = TypeVar("T")
+
+
+class SqlSessionStore:
+    """Keeps snapshots in one table.
+
+    Args:
+        database: A SQLAlchemy URL (``"postgresql+psycopg://host/db"``) or an engine of the host's.
+        table: Name of the table.
+        create_table: Create the table when it is missing.
+    """
+
+    def __init__(self, database: str | Engine, *, table: str = DEFAULT_TABLE, create_table: bool = True) -> None:
+        if not _TABLE_NAME.fullmatch(table):
+            raise AgentConfigError(f"table must match {_TABLE_NAME.pattern}, got {table!r}")
+        self._owned = isinstance(database, str)
+        self._engine = _engine(database) if isinstance(database, str) else database
+        self._table = _table(table)
+        self._missing = create_table
+        self._lock = threading.Lock()
+
+    @classmethod
+    def sqlite(cls, path: str | os.PathLike[str], *, table: str = DEFAULT_TABLE) -> Self:
+        """Return a store in a SQLite file that only its owner may read."""
+        location = Path(path)
+        os.close(os.open(location, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would create it readable for all
+        return cls(f"sqlite:///{location}", table=table)
+
+    def __repr__(self) -> str:
+        return f"SqlSessionStore({self._engine.url.render_as_string(hide_password=True)!r})"
+
+    def save(self, snapshot: AgentSessionSnapshot) -> None:
+        """Insert or replace the session's row in one transaction.
+
+        Raises:
+            AgentConfigError: The session id is longer than the column.
+            SessionStoreError: The database refused.
+        """
+        if len(snapshot.session_id) > LONGEST_SESSION_ID:
+            raise AgentConfigError(f"session_id is longer than {LONGEST_SESSION_ID} characters, which the table holds")
+        row = {
+            "session_id": snapshot.session_id,
+            "snapshot_json": snapshot.to_json(),
+            "updated_at": snapshot.metadata.updated_at_epoch_ms,
+        }
+        self._run("save", lambda connection: self._upsert(connection, row))
+
+    def load(self, session_id: str) -> AgentSessionSnapshot | None:
+        """Return the session's snapshot, or ``None``.
+
+        Raises:
+            SessionStoreError: The database refused, or the row holds no snapshot.
+        """
+        from sqlalchemy import select
+
+        columns = self._table.c
+        query = select(columns.snapshot_json).where(columns.session_id == session_id)
+        text = self._run("load", lambda connection: connection.execute(query).scalar())
+        return AgentSessionSnapshot.from_json(text) if text else None
+
+    def list_session_ids(self) -> list[str]:
+        """Return the ids, sorted."""
+        from sqlalchemy import select
+
+        query = select(self._table.c.session_id)
+        return sorted(self._run("list", lambda connection: list(connection.execute(query).scalars())))
+
+    def delete(self, session_id: str) -> bool:
+        """Remove the session's row; whether there was one."""
+        statement = self._table.delete().where(self._table.c.session_id == session_id)
+        return self._run("delete", lambda connection: connection.execute(statement).rowcount > 0)
+
+    def close(self) -> None:
+        """Close the connections this store opened; an engine of the host's is left alone."""
+        if self._owned:
+            self._engine.dispose()
+
+    def _upsert(self, connection: Connection, row: dict[str, object]) -> None:
+        """Update, or insert when there is nothing to update. A lost race for the insert is an update after all."""
+        from sqlalchemy.exc import IntegrityError
+
+        change = self._table.update().where(self._table.c.session_id == row["session_id"]).values(row)
+        if connection.execute(change).rowcount:
+            return
+        try:
+            with connection.begin_nested():
+                connection.execute(self._table.insert().values(row))
+        except IntegrityError:
+            connection.execute(change)
+
+    def _run(self, operation: str, work: Callable[[Connection], T]) -> T:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            self._ensure_table()
+            with self._engine.begin() as connection:
+                return work(connection)
+        except SQLAlchemyError as error:
+            kind = type(getattr(error, "orig", None) or error).__name__
+            # The driver's text may quote the row or the connection string.
+            raise SessionStoreError(f"could not {operation} session: the database raised {kind}") from None
+
+    def _ensure_table(self) -> None:
+        with self._lock:
+            if self._missing:
+                self._create_table()
+                self._missing = False
+
+    def _create_table(self) -> None:
+        from sqlalchemy import inspect
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            self._table.create(self._engine, checkfirst=True)
+        except SQLAlchemyError:
+            if not inspect(self._engine).has_table(self._table.name):  # else another process was faster
+                raise
+
+
+def _engine(url: str) -> Engine:
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    try:
+        return create_engine(url, hide_parameters=True)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        # The URL may hold a password, and so may the error's text.
+        raise AgentConfigError(
+            f"database is no usable SQLAlchemy URL: {type(error).__name__}",
+            hint="write for instance sqlite:///sessions.db, and install the database's driver",
+        ) from None
+
+
+def _table(name: str) -> Table:
+    from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text
+
+    return Table(
+        name,
+        MetaData(),
+        Column("session_id", String(LONGEST_SESSION_ID), primary_key=True),
+        Column("snapshot_json", Text, nullable=False),
+        Column("updated_at", BigInteger, nullable=False),
+    )

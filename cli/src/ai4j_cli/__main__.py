@@ -1,0 +1,5 @@
+"""``python -m ai4j_cli``."""
+
+from .main import main
+
+main()

@@ -1,0 +1,84 @@
+"""What all commands of one invocation share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ai4j_sandbox import SandboxRegistry
+
+
+class Application:
+    """The state of one invocation: where providers come from and how to answer.
+
+    Attributes:
+        debug: Show tracebacks.
+        as_json: Answer with one JSON document, errors included.
+        verbose: Tell on stderr what is being done even where that is no terminal.
+        secrets: Values that no message may show.
+
+    Args:
+        registry: Where providers come from; the installed ones by default.
+    """
+
+    def __init__(self, registry: SandboxRegistry | None = None) -> None:
+        self._registry = registry
+        self.debug = False
+        self.as_json = False
+        self.verbose = False
+        self.secrets: list[str] = []
+
+    @property
+    def registry(self) -> SandboxRegistry:
+        """Where providers come from."""
+        import logging
+
+        from ai4j_sandbox import default_registry
+
+        # A broken plugin is told by `ai4j providers` and by whoever asks for it, not by every command.
+        logging.getLogger("ai4j_sandbox").addHandler(logging.NullHandler())
+        return self._registry or default_registry()
+
+    def protect(self, values: Mapping[str, Any]) -> None:
+        """Keep the texts with a sensitive name, however deep, out of every message from now on."""
+        from ai4j_sandbox.redaction import is_sensitive_key
+
+        for name, value in values.items():
+            if isinstance(value, Mapping):
+                self.protect(value)
+            elif isinstance(value, str) and is_sensitive_key(name):
+                self.secrets.append(value)
+
+    def say(self, message: str) -> None:
+        """Write one line to stderr: ``ai4j: message``, secrets masked, control characters made visible."""
+        from ai4j_sandbox import Scrubber
+
+        from .rendering import printable
+
+        click.echo(f"ai4j: {printable(Scrubber(self.secrets).text(message))}", err=True)
+
+    def note(self, message: str) -> None:
+        """Say something that is only of interest to somebody who watches."""
+        if self.verbose or (sys.stderr is not None and sys.stderr.isatty()):
+            self.say(message)
+
+
+pass_application = click.make_pass_decorator(Application)
+
+
+def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.ensure_object(Application).as_json = value
+
+
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_json,
+    help="Answer with one JSON document on standard output.",
+)

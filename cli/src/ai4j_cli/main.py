@@ -1,0 +1,111 @@
+"""The command tree and the way in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .application import Application
+from .lazy_group import LazyCommand, LazyGroup
+from .streams import discard_output, open_missing_streams, survive_any_encoding
+
+
+class Program(LazyGroup):
+    """The whole of ``ai4j``: the one place where failures become messages and exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command and end with its exit code."""
+        application = ctx.ensure_object(Application)
+        try:
+            code = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, nobody sees a traceback who did not ask
+            code = _told(application, error)
+        ctx.exit(code or 0)
+
+
+def _told(application: Application, error: BaseException) -> int:
+    from .failures import ExitCode, report_failure
+
+    try:
+        code = report_failure(application, error)
+    except BrokenPipeError:
+        code = ExitCode.BROKEN_PIPE
+    if code == ExitCode.BROKEN_PIPE:
+        discard_output(sys.stdout, sys.stderr)
+    return code
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    from importlib.metadata import version
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    click.echo(f"ai4j {version('ai4j-cli')} (ai4j-sandbox {version('ai4j-sandbox')}, Python {python})")
+    context.exit()
+
+
+@click.group(
+    "ai4j",
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    lazy={
+        "sandbox": LazyCommand(
+            module="ai4j_cli.main", attribute="sandbox", summary="Run commands in isolated environments."
+        ),
+        "providers": LazyCommand(
+            module="ai4j_cli.main", attribute="providers", summary="Which providers there are and whether they work."
+        ),
+    },
+)
+@click.option("--debug", is_flag=True, help="Show where an error happened.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+)
+@click.pass_context
+def program(context: click.Context, debug: bool) -> None:
+    """Run commands in sandboxes of any installed provider."""
+    context.ensure_object(Application).debug = debug
+
+
+@click.group(
+    "sandbox",
+    cls=LazyGroup,
+    lazy={
+        "run": LazyCommand(
+            module="ai4j_cli.sandbox_run", attribute="run", summary="Run a command in a new sandbox, then close it."
+        ),
+    },
+)
+def sandbox() -> None:
+    """Run commands in isolated environments."""
+
+
+@click.group(
+    "providers",
+    cls=LazyGroup,
+    lazy={
+        name: LazyCommand(module="ai4j_cli.providers", attribute=f"{name}_command", summary=summary)
+        for name, summary in {
+            "list": "What is installed, and what is broken.",
+            "show": "What a provider can do, and its settings as they are in force.",
+            "check": "Whether a provider takes a sandbox description, field by field.",
+            "doctor": "Whether providers work here, and what to do if not.",
+        }.items()
+    },
+)
+def providers() -> None:
+    """Which providers there are and whether they work."""
+
+
+def main() -> None:
+    """Be the program."""
+    open_missing_streams()
+    survive_any_encoding(sys.stdout, sys.stderr)
+    program.main(prog_name="ai4j")

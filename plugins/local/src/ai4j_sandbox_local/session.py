@@ -1,0 +1,242 @@
+"""A session of the local provider: commands and abilities on top of the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+from ai4j_sandbox.deadline import Deadline
+from ai4j_sandbox.errors import (
+    Outcome,
+    SandboxConflictError,
+    SandboxException,
+    SandboxNotFoundError,
+    SandboxProtocolError,
+    SandboxSessionLostError,
+    SessionState,
+)
+from ai4j_sandbox.files import SandboxFiles
+from ai4j_sandbox.model import OutputStream, SandboxCommand
+from ai4j_sandbox.process import ProcessChannel, SandboxProcess
+from ai4j_sandbox.spi import Metrics, PortUrl, ProcessSummary, SandboxSession, SessionDescription
+
+from .channel import Input, LocalChannel
+from .client import ANSWER_SECONDS, AgentClient, Answer, Conversation
+from .config import LocalConfig
+from .files import LocalFiles
+from .isolation.tiers import Sandbox
+from .payloads import AgentRefusal, process_summary, start_error, start_request, wants_stdin
+from .ports import PortForwarder
+
+_CONNECT_SECONDS = 5.0
+
+
+class LocalSession(SandboxSession):
+    """One sandbox on this machine."""
+
+    def __init__(self, description: SessionDescription, config: LocalConfig, sandbox: Sandbox) -> None:
+        self._config = config
+        self._sandbox = sandbox
+        self._client = AgentClient(sandbox.running.control, self._explain_loss)
+        self._expires = None if config.timeout_seconds is None else time.monotonic() + config.timeout_seconds
+        self._paused = False
+        super().__init__(description)
+
+    # --- what the SPI needs
+
+    def _open_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
+        if self._paused:
+            raise SandboxConflictError(
+                "the sandbox is paused", hint="call resume()", outcome=Outcome.NOT_STARTED, retryable=False
+            )
+        request = start_request(command, self._config, self._sandbox.workspace, self._sandbox.environment)
+        with self._terminal_for(command) as terminal:
+            conversation = self._client.send(request, terminal)
+        try:
+            answer = conversation.next_answer(deadline.bound(ANSWER_SECONDS))
+            return self._channel(command, conversation, answer)
+        except AgentRefusal as refusal:
+            conversation.close()
+            raise start_error(refusal, command) from None
+        except BaseException:
+            conversation.close()
+            raise
+
+    def _channel(self, command: SandboxCommand, conversation: Conversation, answer: Answer) -> LocalChannel:
+        pid = answer.payload.get("pid")
+        if not isinstance(pid, int | None) or len(answer.descriptors) != _ends_of(command):
+            answer.discard()
+            raise SandboxProtocolError("the agent's answer does not fit the command", outcome=Outcome.UNKNOWN)
+        terminal = command.terminal is not None
+        stdin = None
+        if terminal or wants_stdin(command):
+            descriptor = os.dup(answer.descriptors[0]) if terminal else answer.descriptors[0]
+            stdin = Input(descriptor, command.stdin_bytes, keep_open=command.keep_stdin_open, terminal=terminal)
+        return LocalChannel(
+            command_id=command.command_id,
+            client=self._client,
+            conversation=conversation,
+            outputs=_outputs(answer.descriptors[-1:] if terminal else answer.descriptors[-2:]),
+            stdin=stdin,
+            pid=pid,
+            terminal=terminal,
+        )
+
+    @contextlib.contextmanager
+    def _terminal_for(self, command: SandboxCommand) -> Iterator[tuple[int, ...]]:
+        """A terminal of the host's, where the agent may not open one itself."""
+        if command.terminal is None or self._sandbox.opens_terminals:
+            yield ()
+            return
+        descriptors = os.openpty()
+        try:
+            yield descriptors
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _destroy(self) -> None:
+        self._sandbox.destroy()
+
+    def _files(self) -> SandboxFiles:
+        return LocalFiles(self._client)
+
+    def _explain_loss(self) -> SandboxException:
+        if self._expires is not None and time.monotonic() >= self._expires:
+            reason, hint = "its lifetime is over", "raise config.timeoutSeconds, or call extend() in time"
+        else:
+            reason, hint = self._sandbox.cause_of_death(), "create a new session"
+        return SandboxSessionLostError(f"the sandbox is gone: {reason}", hint=hint)
+
+    # --- background commands
+
+    def list_processes(self) -> list[ProcessSummary]:
+        """Return the commands that still run, also those whose handle was let go."""
+        return [process_summary(item) for item in self._ask({"do": "commands"}).payload["commands"]]
+
+    def attach(self, command_id: str) -> SandboxProcess:
+        """Return a process for a running command; its output is what it writes from now on, its stdin is closed.
+
+        Raises:
+            SandboxNotFoundError: No such command runs.
+            SandboxConflictError: Another handle of this session still follows it.
+        """
+        self._require_open()
+        with self._lock:
+            if command_id in self._processes:
+                raise SandboxConflictError(f"the command {command_id!r} is followed already", hint="detach() it first")
+        conversation = self._client.send({"do": "attach", "id": command_id})
+        try:
+            answer = conversation.next_answer(ANSWER_SECONDS)
+        except AgentRefusal:
+            conversation.close()
+            raise SandboxNotFoundError(f"no command {command_id!r} runs", session_state=SessionState.INTACT) from None
+        summary = process_summary(answer.payload)
+        channel = LocalChannel(
+            command_id=command_id,
+            client=self._client,
+            conversation=conversation,
+            outputs=_outputs(answer.descriptors),
+            stdin=None,
+            pid=summary.pid,
+            terminal=len(answer.descriptors) == 1,
+        )
+        command = SandboxCommand(command=summary.command, command_id=command_id)
+        return self._run(command, channel, Deadline(None))
+
+    # --- life
+
+    def pause(self) -> None:
+        """Stop every process inside; commands cannot be started until `resume`."""
+        self._paused = True
+        self._ask({"do": "pause"})
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._ask({"do": "resume"})
+        self._paused = False
+
+    def extend(self, seconds: int) -> None:
+        """Let the sandbox live at least `seconds` from now; without ``timeoutSeconds`` it lives until closed anyway."""
+        self._ask({"do": "extend", "seconds": seconds})
+        if self._expires is not None:
+            self._expires = max(self._expires, time.monotonic() + seconds)
+
+    def metrics(self) -> Metrics:
+        """Return the memory and the workspace in use."""
+        usage = self._ask({"do": "usage"}).payload
+        limit = self._config.limits.memory_megabytes
+        return Metrics(
+            memory_bytes=int(usage["memory"]),
+            memory_limit_bytes=None if limit is None else limit * 1024 * 1024,
+            disk_bytes=int(usage["disk"]),
+            disk_limit_bytes=int(usage["disk_limit"]),
+        )
+
+    def _ask(self, request: Mapping[str, object]) -> Answer:
+        self._require_open()
+        try:
+            return self._client.call(request)
+        except AgentRefusal as refusal:
+            raise SandboxException(f"the sandbox refused: {refusal}", session_state=SessionState.INTACT) from None
+        except SandboxException as error:
+            raise error.located(provider_id=self.provider_id, session_id=self.session_id)
+
+
+class ReachableSession(LocalSession):
+    """A session whose ports can be reached from the host."""
+
+    def __init__(self, description: SessionDescription, config: LocalConfig, sandbox: Sandbox) -> None:
+        self._forwarders: dict[int, PortForwarder] = {}
+        self._forwarding = threading.Lock()
+        super().__init__(description, config, sandbox)
+
+    def port_url(self, port: int) -> PortUrl:
+        """Return the address on this host's loopback that leads to a port inside."""
+        self._require_open()
+        if self._config.network:
+            return PortUrl(url=f"http://127.0.0.1:{port}")
+        with self._forwarding:
+            if port not in self._forwarders:
+                self._forwarders[port] = PortForwarder(lambda: self._connect(port), f"{self.session_id}-port-{port}")
+            return PortUrl(url=f"http://127.0.0.1:{self._forwarders[port].port}")
+
+    def _connect(self, port: int) -> socket.socket:
+        """Return a connection to a port inside, made by the agent.
+
+        Raises:
+            OSError: Nothing listens there, or the sandbox is gone.
+        """
+        try:
+            answer = self._client.call({"do": "connect", "port": port})
+        except (AgentRefusal, SandboxException) as error:
+            raise ConnectionError(str(error)) from None
+        connection = socket.socket(fileno=answer.descriptors[0])
+        poll = select.poll()
+        poll.register(connection, select.POLLOUT)
+        poll.poll(_CONNECT_SECONDS * 1000)
+        failure = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failure:
+            connection.close()
+            raise OSError(failure, os.strerror(failure))
+        return connection
+
+    def _destroy(self) -> None:
+        super()._destroy()
+        with self._forwarding:
+            for forwarder in self._forwarders.values():
+                forwarder.close()
+
+
+def _ends_of(command: SandboxCommand) -> int:
+    """How many descriptors a started command has for us."""
+    return 1 if command.terminal else 3 if wants_stdin(command) else 2
+
+
+def _outputs(descriptors: tuple[int, ...]) -> dict[OutputStream, int]:
+    return dict(zip(OutputStream, descriptors, strict=False))

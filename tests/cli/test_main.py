@@ -1,0 +1,78 @@
+"""The command tree: quick to start, complete in its help, and one door for whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from support.command_line import invoke, registry_of
+
+from ai4j_cli.main import program
+from ai4j_sandbox.testing import FakeProvider
+
+LISTED = {
+    (): ["sandbox", "providers"],
+    ("sandbox",): ["run"],
+    ("providers",): ["list", "show", "check", "doctor"],
+}
+HEAVY = ("rich", "yaml", "marshmallow", "requests", "ai4j_sandbox_local", "ai4j_sandbox.registry", "ai4j_sandbox.model")
+
+
+def modules_loaded_by(*arguments: str) -> list[str]:
+    """Run ``ai4j`` in a fresh interpreter and return the names of all modules that it loaded."""
+    script = (
+        "import sys, json\n"
+        "from ai4j_cli.main import program\n"
+        f"program.main({list(arguments)!r}, standalone_mode=False)\n"
+        "print('\\n' + json.dumps(list(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["sandbox", "--help"], ["sandbox", "run", "--help"], ["providers", "--help"]],
+)
+def test_help_and_version_load_nothing_that_takes_time(arguments):
+    loaded = modules_loaded_by(*arguments)
+
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+@pytest.mark.parametrize("group", LISTED)
+def test_every_command_is_listed_with_a_summary_and_can_be_loaded(group):
+    text = CliRunner().invoke(program, [*group, "--help"]).stdout
+
+    for name in LISTED[group]:
+        line = next(line for line in text.splitlines() if line.strip().startswith(f"{name} "))
+        assert len(line.split()) > 2
+        assert CliRunner().invoke(program, [*group, name, "--help"]).exit_code == 0
+
+
+def test_an_unknown_command_is_a_usage_error():
+    result = invoke("sandbox", "fly", registry=registry_of())
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "No such command 'fly'" in result.stderr
+    assert "ai4j sandbox --help" in result.stderr
+
+
+def test_a_group_without_a_command_shows_its_help():
+    result = invoke("providers", registry=registry_of())
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Usage: ai4j providers")
+
+
+def test_version_names_the_distributions_that_a_bug_report_needs():
+    result = CliRunner().invoke(program, ["--version"])
+
+    assert result.stdout.startswith("ai4j 0.1.0 (ai4j-sandbox 0.1.0, Python 3.")
+
+
+def test_the_root_has_no_provider_of_its_own():
+    assert invoke("providers", "list", "--json", registry=registry_of(FakeProvider())).exit_code == 0

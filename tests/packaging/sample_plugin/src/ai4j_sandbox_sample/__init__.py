@@ -1,0 +1,1 @@
+"""A sandbox provider to copy from. It isolates NOTHING. Read `hooks`, `provider`, `session`, `channel`."""

@@ -1,0 +1,134 @@
+"""A sandbox's files over envd: its own calls where they keep the core's promises, a step around them where not."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator
+
+from ai4j_sandbox.deadline import Deadline
+from ai4j_sandbox.errors import (
+    SandboxConfigError,
+    SandboxConflictError,
+    SandboxException,
+    SandboxFileError,
+    SandboxNotFoundError,
+)
+from ai4j_sandbox.files import FileInfo, FileKind, SandboxFiles
+
+from .envd import StartRequest
+from .envd_client import EnvdClient
+from .process_channel import run_to_end
+
+_IN_PLACE_BYTES = 256 * 1024
+_INSTALL_SECONDS = 60.0
+
+# Overwrites in place where there is a file: it keeps its permissions, and a symlink its target.
+_INSTALL = 'if [ -e "$2" ]; then cat <"$1" >"$2" && rm -f -- "$1"; else mv -f -- "$1" "$2"; fi'
+
+
+class EnvdFiles(SandboxFiles):
+    """Native files. Permissions are envd's: the user decides where relative paths begin and who owns what is made."""
+
+    def __init__(self, client: EnvdClient) -> None:
+        self._client = client
+
+    def read_chunks(self, path: str) -> Iterator[bytes]:
+        """Yield a file's content in chunks."""
+        with _FileErrors(path):
+            yield from self._client.read_file(path)
+
+    def write_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Create or replace a file from chunks. A failed write leaves the old content."""
+        source = iter(chunks)
+        beginning, whole = _beginning(source)
+        with _FileErrors(path):
+            if whole:
+                self._client.write_file(path, [beginning])
+            else:
+                self._write_beside(path, beginning, source)
+
+    def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
+        """Return the entries below a directory, sorted by path."""
+        with _FileErrors(path):
+            return sorted(self._client.list_dir(path, depth), key=lambda entry: entry.path)
+
+    def stat(self, path: str) -> FileInfo:
+        """Describe one path."""
+        with _FileErrors(path):
+            return self._client.stat(path)
+
+    def make_dir(self, path: str) -> None:
+        """Create a directory and its parents; an existing directory is fine."""
+        with _FileErrors(path), contextlib.suppress(SandboxConflictError):
+            self._client.make_dir(path)
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, a symlink or a directory."""
+        entry = self.stat(path)  # envd takes a missing path for removed
+        if entry.kind is FileKind.DIRECTORY and not recursive and self.list(path):
+            raise SandboxFileError(f"the directory {path!r} is not empty", path=path, hint="pass recursive=True")
+        with _FileErrors(path):
+            self._client.remove(path)
+
+    def move(self, source: str, destination: str) -> None:
+        """Rename; an existing file at the destination is replaced."""
+        with _FileErrors(source):
+            self._client.move(source, destination)
+
+    def _write_beside(self, path: str, beginning: bytes, rest: Iterable[bytes]) -> None:
+        """Upload next to the file and put it in place when it is whole: envd would truncate first and copy then."""
+        beside = f"{path}.ai4j-{uuid.uuid4().hex[:12]}"
+        try:
+            self._client.write_file(beside, _joined(beginning, rest))
+            self._install(beside, path)
+        except BaseException:
+            with contextlib.suppress(SandboxException):
+                self._client.remove(beside)
+            raise
+
+    def _install(self, beside: str, path: str) -> None:
+        request = StartRequest(program="/bin/sh", arguments=("-c", _INSTALL, "ai4j-install", beside, path))
+        end = run_to_end(self._client, request, Deadline(_INSTALL_SECONDS))
+        if end.exit_code != 0:
+            raise SandboxFileError(f"{path!r} could not be written", path=path)
+
+
+class _FileErrors:
+    """Turns envd's complaints about a path into the errors that `SandboxFiles` promises."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if isinstance(error, SandboxNotFoundError):
+            raise SandboxNotFoundError(
+                f"no such file or directory: {self._path!r}", http_status=error.http_status, outcome=error.outcome
+            ) from error
+        if isinstance(error, SandboxConfigError) or (type(error) is SandboxException and error.http_status is not None):
+            raise SandboxFileError(
+                f"{self._path!r}: {error.message}",
+                path=self._path,
+                http_status=error.http_status,
+                request_id=error.request_id,
+            ) from error
+
+
+def _beginning(chunks: Iterator[bytes]) -> tuple[bytes, bool]:
+    """Return the first chunks, up to what is written in place, and whether that is all."""
+    parts: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > _IN_PLACE_BYTES:
+            return b"".join(parts), False
+    return b"".join(parts), True
+
+
+def _joined(beginning: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield beginning
+    yield from rest

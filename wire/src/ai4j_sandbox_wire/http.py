@@ -1,0 +1,262 @@
+"""`HttpClient`: one set of rules for every call to a service, whatever sends it.
+
+* Headers are checked before anything is sent; redirects are refused; nothing is read from the environment.
+* Every call has one wall-clock deadline, retries and pauses included.
+* Only safe calls are repeated (GET, HEAD, DELETE, and what the caller declares idempotent), after a pause with
+  jitter or as long as the service asks for. Everything else is sent at most once.
+* A refusal becomes one of the core's errors, with the service's words, its request id and no secret.
+"""
+
+from __future__ import annotations
+
+import json as json_codec
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ai4j_sandbox.deadline import Clock, Deadline
+from ai4j_sandbox.errors import SandboxException
+from ai4j_sandbox.redaction import Scrubber
+
+from .base_url import BaseUrl, QueryValue
+from .direct import DirectTransport, StreamingResponse
+from .faults import Explain, error_for
+from .message import HttpLimits, HttpReply, HttpRequest, Send, checked_headers
+
+_SAFE_METHODS = frozenset(("GET", "HEAD", "DELETE"))
+_PASSING_STATUSES = frozenset((425, 429, 502, 503, 504))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How safe calls are repeated.
+
+    Attributes:
+        attempts: How often a call is sent at most.
+        first_seconds, longest_seconds: The pause doubles from the first to the longest; jitter takes up to half away.
+        patience_seconds: The longest wish of a service (``Retry-After``) that is granted.
+    """
+
+    attempts: int = 4
+    first_seconds: float = 0.25
+    longest_seconds: float = 8.0
+    patience_seconds: float = 60.0
+
+    def pause(self, attempt: int, error: SandboxException, jitter: float) -> float | None:
+        """Return how long to wait after failed attempt number `attempt` (from 1), or ``None`` to give up.
+
+        Args:
+            jitter: A random number from 0 to 1.
+        """
+        if attempt >= self.attempts or not _may_pass(error):
+            return None
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= self.patience_seconds else None
+        longest = min(self.longest_seconds, self.first_seconds * 2.0 ** (attempt - 1))
+        return longest * (1 - jitter / 2)
+
+
+class OpenStream(Protocol):
+    """Sends one request, once, and returns its answer as a stream, whatever its status."""
+
+    def __call__(self, request: HttpRequest, deadline: Deadline) -> StreamingResponse: ...
+
+
+class HttpClient:
+    """Calls one service. Thread-safe.
+
+    Args:
+        headers: Called for every request; gives what all of them carry, credentials included, at the moment of use.
+        send: Sends one request and returns the whole answer; `requests` by default.
+        open_stream: Sends one request and returns its answer as a stream; `DirectTransport` by default.
+        explain: The provider's own reading of a refusal.
+        scrubber: Masks what must not appear in an error. Asked for every error, so that it can grow.
+        clock, sleep, jitter: Time and chance.
+    """
+
+    def __init__(
+        self,
+        base_url: BaseUrl,
+        *,
+        headers: Callable[[], Mapping[str, str]] = dict,
+        send: Send | None = None,
+        open_stream: OpenStream | None = None,
+        limits: HttpLimits | None = None,
+        retries: RetryPolicy | None = None,
+        explain: Explain | None = None,
+        scrubber: Callable[[], Scrubber] = Scrubber,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.base_url = base_url
+        self.limits = limits or HttpLimits()
+        self._headers = headers
+        self._send = send or _requests(base_url)
+        self._open_stream = open_stream or DirectTransport().open
+        self._retries = retries or RetryPolicy()
+        self._explain = explain
+        self._scrubber = scrubber
+        self._clock = clock
+        self._sleep = sleep
+        self._jitter = jitter
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, QueryValue] | None = None,
+        json: object = None,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        deadline: Deadline | None = None,
+        limits: HttpLimits | None = None,
+        idempotent: bool | None = None,
+        operation: str | None = None,
+    ) -> HttpReply:
+        """Make one call and return its successful answer.
+
+        Args:
+            path: Below the base URL, percent-encoded (`base_url.path_segment`).
+            json: A JSON document to send; or `body`, bytes to send as they are.
+            deadline: For everything, retries included; `HttpLimits.call_seconds` by default.
+            limits: For this call instead of the client's.
+            idempotent: Whether the call may be repeated; by default GET, HEAD and DELETE may.
+            operation: What the caller is doing, for the error (``"create"``).
+
+        Raises:
+            SandboxConfigError: A header cannot be sent.
+            SandboxConnectionError, SandboxTimeoutError: No answer; `outcome` tells whether it may have run.
+            SandboxProtocolError: A redirect, or no HTTP.
+            SandboxException: The service refused; the most specific class of its status (`faults`).
+        """
+        deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
+        with _Told(self._scrubber, operation):
+            request = self.request(method, path, query=query, json=json, body=body, headers=headers, limits=limits)
+            repeatable = method in _SAFE_METHODS if idempotent is None else idempotent
+            if not repeatable or not isinstance(request.body, bytes | None):
+                return self._once(request, deadline)
+            return self._repeated(request, deadline)
+
+    def json(self, method: str, path: str, **call: Any) -> Any:
+        """Make one call (as `call`) and return the JSON value of its answer, ``None`` when it is empty.
+
+        Raises:
+            SandboxProtocolError: The answer is not JSON.
+            SandboxException: As `call`.
+        """
+        reply = self.call(method, path, **call)
+        with _Told(self._scrubber, call.get("operation")):
+            return reply.json()
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, QueryValue] | None = None,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        deadline: Deadline | None = None,
+        operation: str | None = None,
+    ) -> StreamingResponse:
+        """Make one call, sent at most once, and return its successful answer as a stream.
+
+        Raises:
+            SandboxException: As `call`.
+        """
+        deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
+        with _Told(self._scrubber, operation):
+            request = self.request(method, path, query=query, body=body, headers=headers)
+            response = self._open_stream(request, deadline)
+            if 200 <= response.status < 300:
+                return response
+            raise error_for(self._refusal(response, deadline), request.place, self._explain)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, QueryValue] | None = None,
+        json: object = None,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        limits: HttpLimits | None = None,
+    ) -> HttpRequest:
+        """Return the request that a call with these arguments sends.
+
+        Raises:
+            SandboxConfigError: A header cannot be sent.
+        """
+        merged = {"Accept": "application/json", **self._headers(), **(headers or {})}
+        if json is not None:
+            body = json_codec.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
+            merged.setdefault("Content-Type", "application/json")
+        return HttpRequest(
+            method=method,
+            origin=self.base_url.origin,
+            target=self.base_url.target(path, query),
+            headers=checked_headers(merged),
+            body=body,
+            limits=limits or self.limits,
+        )
+
+    def _repeated(self, request: HttpRequest, deadline: Deadline) -> HttpReply:
+        attempt = 1
+        while True:
+            try:
+                return self._once(request, deadline)
+            except SandboxException as error:
+                pause = self._retries.pause(attempt, error, self._jitter())
+                left = deadline.remaining()
+                if pause is None or (left is not None and pause >= left):
+                    raise
+                self._sleep(pause)
+                attempt += 1
+
+    def _once(self, request: HttpRequest, deadline: Deadline) -> HttpReply:
+        reply = self._send(request, deadline)
+        if 200 <= reply.status < 300:
+            return reply
+        raise error_for(reply, request.place, self._explain)
+
+    def _refusal(self, response: StreamingResponse, deadline: Deadline) -> HttpReply:
+        """What a refused stream says, as far as it says it in time: the status alone is worth an error."""
+        try:
+            body = response.read(self.limits.error_bytes, deadline, min(5.0, self.limits.read_seconds))
+        except SandboxException:
+            body = b""
+        return HttpReply(status=response.status, headers=response.headers, body=body)
+
+
+class _Told:
+    """Completes every error that leaves the client: masked, and with the operation it happened in."""
+
+    def __init__(self, scrubber: Callable[[], Scrubber], operation: str | None) -> None:
+        self._scrubber = scrubber
+        self._operation = operation
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if isinstance(error, SandboxException):
+            error.scrubbed(self._scrubber()).located(operation=self._operation)
+
+
+def _may_pass(error: SandboxException) -> bool:
+    """Whether the failure may be gone at the next attempt."""
+    if error.http_status is not None:
+        return error.http_status in _PASSING_STATUSES
+    return error.retryable
+
+
+def _requests(base_url: BaseUrl) -> Send:
+    # Imported late: `requests` is most of the start-up time of a program that only needs the data plane.
+    from .requests_sender import RequestsSender
+
+    return RequestsSender(setting=base_url.setting)
