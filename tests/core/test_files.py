@@ -223,6 +223,18 @@ def test_what_is_no_file_cannot_be_written(files: ShellFiles, tmp_path: Path, pa
     assert list(tmp_path.rglob(".ai4j-*")) == []
 
 
+def test_script_that_ends_before_the_content_does_still_says_why(shell: Shell, tmp_path: Path) -> None:
+    def chunks() -> Iterator[bytes]:
+        assert eventually(lambda: shell.processes.running() == 0)
+        yield b"too late"
+        raise AssertionError("nobody takes this")
+
+    (tmp_path / "directory").mkdir()
+
+    with pytest.raises(SandboxFileError, match="is a directory"):
+        ShellFiles(shell.start).write_chunks("directory", chunks())
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
 def test_file_without_write_permission_is_refused(files: ShellFiles, tmp_path: Path) -> None:
     (tmp_path / "locked").touch(mode=0o444)
@@ -365,13 +377,20 @@ def test_move_onto_a_directory_is_refused(files: ShellFiles, tmp_path: Path) -> 
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_what_is_neither_file_nor_directory_is_not_downloaded(files: ShellFiles, tmp_path: Path) -> None:
+    _zoo(tmp_path)
+
+    with pytest.raises(SandboxFileError, match="neither a file nor a directory"):
+        files.download("pipe", tmp_path / "down")
+
+
 def test_giving_up_a_read_stops_the_command(shell: Shell, tmp_path: Path) -> None:
     with (tmp_path / "big").open("wb") as big:
         big.truncate(1 << 32)
     chunks = ShellFiles(shell.start).read_chunks("big")
     next(chunks)
 
-    chunks.close()
+    chunks.close()  # type: ignore[attr-defined] # an iterator that streams is a generator
 
     assert eventually(lambda: shell.processes.running() == 0)
 

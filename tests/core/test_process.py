@@ -123,7 +123,7 @@ def test_deadline_holds_against_endless_output() -> None:
 
     assert (result.timed_out, result.canceled, result.exit_code, result.signal) == (True, False, 143, "SIGTERM")
     assert len(result.stdout) in (19, 20)
-    assert bench.channel.signals == [(pytest.approx(1002.0), "SIGTERM")]
+    assert bench.channel.signals == [(1002.0, "SIGTERM")]
 
 
 def test_deadline_holds_against_silence() -> None:
@@ -245,6 +245,23 @@ def test_cancel_from_another_thread_wakes_the_one_that_waits() -> None:
 
     assert canceled
     assert [(result.canceled, result.exit_code) for result in results] == [(True, 143)]
+
+
+def test_cancel_leaves_the_last_words_to_the_thread_that_reads_the_output() -> None:
+    last_words = [(0.01, out("bye")), (0.02, ended(143, signal="SIGTERM"))]
+    bench = Bench((0, out("first")), (9, ended(0)), on_signal={"SIGTERM": last_words})
+    canceling = threading.Thread(target=bench.process.cancel)
+
+    read = []
+    for chunk in bench.process.output():
+        read.append(chunk.data)
+        if chunk.data == b"first":
+            canceling.start()
+            canceling.join(0.1)  # all the time it would need to take what is not its own
+    canceling.join(5)
+
+    assert read == [b"first", b"bye"]
+    assert bench.process.wait().canceled
 
 
 def test_cancel_from_an_observer_of_the_same_command() -> None:

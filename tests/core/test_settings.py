@@ -8,7 +8,7 @@ import pytest
 
 from ai4j_sandbox import Decision, FieldDecision, Kind, SandboxConfigError, SandboxSpec, Setting, SettingsTable
 from ai4j_sandbox.errors import SandboxAuthError
-from ai4j_sandbox.settings import Layer, Source, origin_of
+from ai4j_sandbox.settings import Layer, Source, origin_of, text_entries, variable_entries
 from support.secrets import CANARY, assert_no_secret, everything_said
 
 TABLE = SettingsTable(
@@ -263,3 +263,32 @@ def test_markdown_shows_every_setting_with_its_knobs() -> None:
     assert TABLE.markdown().splitlines()[4] == (
         "| `timeout_seconds` | `DEMO_TIMEOUT` | `timeoutSeconds` `timeout` | - | `300` s | lifetime |"
     )
+
+
+def test_credential_is_guarded_from_an_address_that_is_only_derived() -> None:
+    settings = resolve({"templateId": "evil.example"}, environ={"DEMO_API_KEY": "k"})
+
+    with pytest.raises(SandboxAuthError, match="https://api\\.evil\\.example"):
+        settings.guard_credential(credential="api_key", url="template", address="https://api.evil.example")
+    settings.guard_credential(
+        credential="api_key",
+        url="template",
+        address="https://api.evil.example",
+        allowed_origins=["https://api.evil.example/"],
+    )
+
+
+def test_mapping_of_texts() -> None:
+    assert text_entries({"a": "1"}) == {"a": "1"}
+    with pytest.raises(ValueError, match="unlike the value of a"):
+        text_entries({"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [({"1A": "x"}, "no variable name"), ({"A": "x\0"}, "NUL"), ({"MY_SECRET": "x"}, "must not hold MY_SECRET")],
+)
+def test_variables_of_a_document_are_checked(values: dict[str, str], reason: str) -> None:
+    assert variable_entries({"CI": "true"}) == {"CI": "true"}
+    with pytest.raises(ValueError, match=reason):
+        variable_entries(values)

@@ -67,6 +67,7 @@ class HttpStub:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self.requests: list[Recorded] = []
+        self.closings = threading.Semaphore(0)  # one for each connection that the server has closed
         self.port: int = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
 
@@ -130,6 +131,7 @@ class HttpStub:
             pass  # the client left
         finally:
             sock.close()
+            self.closings.release()
 
     def _answer(self, sock: socket.socket, reply: Reply) -> bool:
         if reply.ending is not Ending.SILENCE:

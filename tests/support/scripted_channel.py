@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ai4j_sandbox.errors import SandboxOutcomeUnknownError
 from ai4j_sandbox.model import OutputStream
@@ -85,7 +85,7 @@ class ScriptedChannel(ProcessChannel):
         self.stdin_closed += 1
 
 
-def _counted_from(start: float, timeline: Iterable[tuple[float, Piece]]):
+def _counted_from(start: float, timeline: Iterable[tuple[float, Piece]]) -> Iterator[tuple[float, Piece]]:
     return ((start + seconds, piece) for seconds, piece in timeline)
 
 

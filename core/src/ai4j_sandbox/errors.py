@@ -152,6 +152,10 @@ class SandboxConfigError(SandboxException, ValueError):
         super().__init__(message, **context)
         self.fields = {path: [mask_message(text) for text in texts] for path, texts in (fields or {}).items()}
 
+    def scrubbed(self, scrubber: Scrubber) -> Self:
+        self.fields = {path: [scrubber.text(text) for text in texts] for path, texts in self.fields.items()}
+        return super().scrubbed(scrubber)
+
 
 class SandboxAdmissionError(SandboxException):
     """The provider refuses the spec, because it would have to ignore a part of it (`Admission`)."""

@@ -56,13 +56,16 @@ class CommandEvents:
         self._queue.append(event)
         self._show(event)
 
-    def output(self, stream: OutputStream, data: bytes) -> None:
-        """Make an output event of a chunk, if anybody wants one."""
+    def output(self, stream: OutputStream, data: bytes, *, skipped_bytes: int = 0) -> None:
+        """Make an output event of a chunk, if anybody wants one; so many bytes before it never arrived."""
         if not self._following and self._observer is None:
             return
         scrubber = self._streams.get(stream)
         if scrubber is None:
             scrubber = self._streams[stream] = self._scrubber.stream()
+        if skipped_bytes:
+            self._tell_output(stream, scrubber.finish())
+            self._offsets[stream] += skipped_bytes
         self._tell_output(stream, scrubber.feed(data))
 
     def end_streams(self) -> None:

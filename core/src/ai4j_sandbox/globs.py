@@ -15,7 +15,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 _TOKEN = re.compile(
     r"(?P<stars>\*+)|(?P<one>\?)|\[(?P<negated>[!^]?)(?P<members>\]?[^\]]*)\]|(?P<literal>.)", re.DOTALL
 )
-_VISIBLE = r"(?!\.)"
+_VISIBLE = "(?=[^./])"  # a name begins here, and not with a dot
 _ANY_DIRECTORIES = rf"(?:{_VISIBLE}[^/]+/)*"
 
 

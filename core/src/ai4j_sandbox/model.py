@@ -19,6 +19,7 @@ from typing import Any
 
 from .errors import SandboxConfigError
 from .frozen import EMPTY, empty_mapping, freeze
+from .redaction import mask_value
 
 DEFAULT_OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 """What a result keeps of each stream unless the command says otherwise."""
@@ -26,7 +27,7 @@ DEFAULT_OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 HEAD_ONLY_BELOW_BYTES = 1024
 """Below this limit a result keeps only the beginning: two fragments of a few bytes would help nobody."""
 
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SandboxStatus(StrEnum):
@@ -78,7 +79,7 @@ class TerminalSize:
         _require_whole("columns", self.columns, minimum=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SandboxSpec:
     """Which sandbox is wanted (seed 1 section 2).
 
@@ -103,6 +104,10 @@ class SandboxSpec:
             _set(self, name, _stripped(f"spec.{name}", getattr(self, name)))
         _set(self, "labels", _text_map("spec.labels", self.labels))
         _set(self, "config", _any_map("spec.config", self.config))
+
+    def __repr__(self) -> str:
+        parts = (f"{item.name}={mask_value(getattr(self, item.name))!r}" for item in fields(self) if item.repr)
+        return f"SandboxSpec({', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,7 +508,7 @@ def _text_map(name: str, value: object) -> Mapping[str, str | None]:
 def _environment(value: object) -> Mapping[str, str]:
     mapping = _any_map("environment", value)
     for name, text in mapping.items():
-        if not _ENVIRONMENT_NAME.fullmatch(name):
+        if not ENVIRONMENT_NAME.fullmatch(name):
             raise SandboxConfigError(
                 f"environment name {name!r} is not valid",
                 hint="use letters, digits and underscores, not starting with a digit",
@@ -518,10 +523,19 @@ def _patterns(value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise SandboxConfigError("artifacts must be a sequence of glob patterns", hint='write ["*.xml"]')
     for pattern in value:
-        if not isinstance(pattern, str) or not pattern:
-            raise SandboxConfigError(f"artifacts patterns must be non-empty text, got {pattern!r}")
-        _sendable("artifacts", pattern)
+        _check_pattern(pattern)
     return tuple(value)
+
+
+def _check_pattern(pattern: object) -> None:
+    if not isinstance(pattern, str) or not pattern:
+        raise SandboxConfigError(f"artifacts patterns must be non-empty text, got {pattern!r}")
+    names = _sendable("artifacts", pattern).split("/")
+    if ".." in names:
+        hint = "use an absolute pattern to look outside of the working directory"
+        raise SandboxConfigError(f"artifacts pattern {pattern!r} must not contain '..'", hint=hint)
+    if not names[-1]:
+        raise SandboxConfigError(f"artifacts pattern {pattern!r} names a directory", hint=f"write {pattern}**")
 
 
 def _cut_at_character(data: bytes) -> bytes:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import MutableSequence
 
 from .model import HEAD_ONLY_BELOW_BYTES, CapturedOutput
+
+_MERGED_BYTES = 4096
 
 
 class OutputCapture:
@@ -24,12 +27,14 @@ class OutputCapture:
         self._tail_size = 0
         self.total_bytes = 0
 
-    def feed(self, chunk: bytes) -> None:
-        """Take the next chunk of the stream."""
+    def feed(self, chunk: bytes, *, skipped_bytes: int = 0) -> None:
+        """Take the next chunk of the stream, before which so many bytes were dropped on the way here."""
+        if skipped_bytes:
+            self._skip(skipped_bytes)
         self.total_bytes += len(chunk)
         if self._head_room:
             if len(chunk) <= self._head_room:
-                self._head.append(chunk)
+                _append(self._head, chunk)
                 self._head_room -= len(chunk)
                 return
             self._head.append(chunk[: self._head_room])
@@ -38,13 +43,15 @@ class OutputCapture:
         if self._tail_limit:
             self._feed_tail(chunk)
 
+    def _skip(self, count: int) -> None:
+        # Nothing from before the gap can be part of the tail, nor anything after it of the head.
+        self.total_bytes += count
+        self._head_room = 0
+        self._tail.clear()
+        self._tail_size = 0
+
     def _feed_tail(self, chunk: bytes) -> None:
-        # Tiny chunks are merged, so that bookkeeping never outweighs the data.
-        if self._tail and len(self._tail[-1]) + len(chunk) <= 4096:
-            last = self._tail.pop()
-            self._tail_size -= len(last)
-            chunk = last + chunk
-        self._tail.append(chunk)
+        _append(self._tail, chunk)
         self._tail_size += len(chunk)
         while self._tail_size - len(self._tail[0]) >= self._tail_limit:
             self._tail_size -= len(self._tail.popleft())
@@ -63,3 +70,11 @@ class OutputCapture:
             tail=tail[excess:] if excess > 0 else tail,
             total_bytes=self.total_bytes,
         )
+
+
+def _append(chunks: MutableSequence[bytes], chunk: bytes) -> None:
+    # Tiny chunks are merged, so that bookkeeping never outweighs the data.
+    if chunks and len(chunks[-1]) + len(chunk) <= _MERGED_BYTES:
+        chunks[-1] += chunk
+    else:
+        chunks.append(chunk)

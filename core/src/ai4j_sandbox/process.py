@@ -49,10 +49,16 @@ _WAKE_SECONDS = 0.5  # the longest wait in one `receive`, so that a cancellation
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk:
-    """Bytes of one stream as they arrived; never empty."""
+    """Bytes of one stream as they arrived; never empty.
+
+    Attributes:
+        skipped_bytes: How many bytes the command wrote right before these and the service did not keep. Only where
+            nobody asked for live output.
+    """
 
     stream: OutputStream
     data: bytes
+    skipped_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +176,7 @@ class SandboxProcess:
         )
         self._receiving = threading.RLock()
         self._stopping = threading.Lock()
+        self._reader: int | None = None  # the thread that iterates `output`
         self._done = threading.Event()
         self._result: SandboxResult | None = None
         self._error: BaseException | None = None
@@ -200,8 +207,12 @@ class SandboxProcess:
         Raises:
             SandboxOutcomeUnknownError, SandboxSessionLostError, SandboxException: As `wait`.
         """
-        while (chunk := self._receive()) is not None:
-            yield chunk
+        self._reader = threading.get_ident()
+        try:
+            while (chunk := self._receive()) is not None:
+                yield chunk
+        finally:
+            self._reader = None
 
     def __iter__(self) -> Iterator[SandboxEvent]:
         """Yield the command's events as they happen, output included, known secrets masked.
@@ -266,6 +277,8 @@ class SandboxProcess:
             if self._stop_deadline is None:
                 self._canceled = True
                 self._canceled = self._stop()
+        if self._reader not in (None, threading.get_ident()):
+            self._done.wait(self._context.term_grace)  # the command's last words belong to whoever reads its output
         if self._receiving.acquire(blocking=False):
             try:
                 self._drain()
@@ -312,8 +325,8 @@ class SandboxProcess:
                 try:
                     piece = self._channel.receive(self._patience())
                     if isinstance(piece, OutputChunk):
-                        self._captures[piece.stream].feed(piece.data)
-                        self._events.output(piece.stream, piece.data)
+                        self._captures[piece.stream].feed(piece.data, skipped_bytes=piece.skipped_bytes)
+                        self._events.output(piece.stream, piece.data, skipped_bytes=piece.skipped_bytes)
                         return piece
                     if isinstance(piece, ProcessExit):
                         self._exited(piece)

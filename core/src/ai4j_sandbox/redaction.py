@@ -246,8 +246,9 @@ def _spellings(secret: str) -> Iterable[str]:
         yield encode(raw).decode("ascii").rstrip("=")
         # Inside a longer base64 text the value starts at one of three alignments; drop the edge
         # characters that mix with neighbours ("user:secret" in a Basic header).
-        for shift in (1, 2):
-            yield encode(b"\0" * shift + raw)[4:].decode("ascii").rstrip("=")[:-1]
+        for shift in (0, 1, 2):
+            aligned = encode(b"\0" * shift + raw).decode("ascii").rstrip("=")
+            yield aligned[4 if shift else 0 : -1]
 
 
 class Scrubber:

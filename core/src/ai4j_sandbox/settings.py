@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 from .capability import Decision, FieldDecision
 from .errors import SandboxAuthError, SandboxConfigError
 from .frozen import empty_mapping, freeze
-from .model import SandboxSpec
-from .redaction import MASK, mask_text
+from .model import ENVIRONMENT_NAME, SandboxSpec
+from .redaction import MASK, is_sensitive_key, mask_text
 
 SUMMARY_FIELDS = ("provider_id", "profile", "labels")
 """Spec fields that every provider accepts: they are part of the session summary."""
@@ -195,6 +195,36 @@ def _to_list(value: Any) -> tuple[Any, ...]:
     return freeze(value)  # type: ignore[no-any-return]  # freeze keeps the kind of its argument
 
 
+def text_entries(values: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return a mapping whose values all are text (a `Setting.parse`).
+
+    Raises:
+        ValueError: One is not.
+    """
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise ValueError(f"must hold only text, unlike the value of {mask_text(name)}")
+    return values
+
+
+def variable_entries(values: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return environment variables that may stand in a document (a `Setting.parse`).
+
+    Raises:
+        ValueError: A name is none, or sensitive; a value is not text, or cannot be given to a process.
+    """
+    for name, value in text_entries(values).items():
+        if not ENVIRONMENT_NAME.fullmatch(name):
+            raise ValueError(f"holds {mask_text(name)!r}, which is no variable name")
+        if "\0" in value:
+            raise ValueError(f"must hold only text without NUL, unlike the value of {name}")
+        if is_sensitive_key(name):
+            raise ValueError(
+                f"must not hold {name}: give a secret to the one command that needs it, in its environment"
+            )
+    return values
+
+
 _CONVERTERS: Mapping[Kind, Callable[[Any], Any]] = {
     Kind.TEXT: _to_text,
     Kind.INTEGER: _to_integer,
@@ -261,25 +291,32 @@ class ResolvedSettings(Mapping[str, Any]):
             )
         return value
 
-    def guard_credential(self, *, credential: str, url: str, allowed_origins: Sequence[str] = ()) -> None:
+    def guard_credential(
+        self, *, credential: str, url: str, allowed_origins: Sequence[str] = (), address: str | None = None
+    ) -> None:
         """Refuse to send a credential to an address that a less trusted document named.
 
         A URL in `spec.config` can come from a blueprint somebody else wrote. It must not receive a credential
         that the host gave by environment or constructor, unless the host allows that origin.
+
+        Args:
+            credential, url: Names of the two settings.
+            allowed_origins: What the host allows.
+            address: The URL that is made from the setting `url`, when that is only a part of it (a domain).
 
         Raises:
             SandboxAuthError: The URL is from `spec.config`, the credential is not, and the origin is not allowed.
         """
         if self._values[credential] is None or self._values[url] is None:
             return
-        address, secret = self._sources[url], self._sources[credential]
-        if address.layer is not Layer.CONFIG or secret.layer in (Layer.CONFIG, Layer.DEFAULT):
+        named, secret = self._sources[url], self._sources[credential]
+        if named.layer is not Layer.CONFIG or secret.layer in (Layer.CONFIG, Layer.DEFAULT):
             return
-        origin = origin_of(self._values[url])
-        if origin in allowed_origins:
+        origin = origin_of(address or self._values[url])
+        if origin in map(origin_of, allowed_origins):
             return
         raise SandboxAuthError(
-            f"{address.knob} points to {origin}, which may not receive the credential from {secret.knob}",
+            f"{named.knob} points to {origin}, which may not receive the credential from {secret.knob}",
             hint=f"pass allowed_origins=[{origin!r}] to the provider if you trust that address",
             provider_id=self._table.provider_id,
         )

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from .artifacts import collect_artifacts
 from .capability import (
@@ -34,6 +35,7 @@ from .errors import (
     SandboxException,
     SandboxNotFoundError,
     SandboxSessionClosedError,
+    SandboxSessionLostError,
     UnsupportedCapabilityError,
 )
 from .files import SandboxFiles, ShellFiles
@@ -55,6 +57,7 @@ from .redaction import Scrubber, filter_labels
 from .settings import NO_SETTINGS, SettingsTable
 
 EventCallback = Callable[[SandboxEvent], None]
+OpenChannel = Callable[[SandboxCommand, Deadline], ProcessChannel]
 
 
 class SandboxProvider(ABC):
@@ -135,6 +138,7 @@ class SessionDescription:
     Attributes:
         spec: The request; the session keeps it without `config` and with filtered labels.
         owned: Whether we made the sandbox. `close` never destroys one that was only attached unless told.
+        outlives_close: Whether the sandbox goes on after `close`, which then ends the running commands one by one.
         secrets: Values to mask in events and errors of this session.
     """
 
@@ -142,6 +146,7 @@ class SessionDescription:
     info: ProviderInfo
     spec: SandboxSpec
     owned: bool = True
+    outlives_close: bool = False
     capabilities: Capabilities | None = None
     isolation: IsolationLevel | None = None
     streams: StreamMode = StreamMode.SEPARATE
@@ -161,10 +166,12 @@ class SandboxSession(ABC):
         self._status = SandboxStatus.RUNNING
         self._lock = threading.Lock()
         self._closing = threading.Lock()
+        self._refusing = False  # from the first `close` on, whatever becomes of it
+        self._starting: set[str] = set()
         self._processes: dict[str, SandboxProcess] = {}
         self._artifacts: dict[str, SandboxArtifact] = {}
         self._callbacks: list[EventCallback] = []
-        self._sequence = 0
+        self._sequence = count(1)
         self._observers = notify_observers(self)
         self._announce(SandboxEventType.SESSION_CREATED, f"provider {self.provider_id}")
 
@@ -220,21 +227,7 @@ class SandboxSession(ABC):
             SandboxNotFoundError: The working directory does not exist.
             SandboxException: The provider could not start it; `outcome` says whether it may have run.
         """
-        if not isinstance(command, SandboxCommand):
-            raise SandboxConfigError(f"a SandboxCommand is needed, got {type(command).__name__}")
-        self._require_abilities(command)
-        deadline = Deadline.after_millis(command.timeout_millis)
-        with self._lock:
-            self._require_open()
-            if command.command_id in self._processes:
-                raise SandboxConfigError(
-                    f"a command with the id {command.command_id!r} is already running", session_id=self.session_id
-                )
-        try:
-            channel = self._open_channel(command, deadline)
-        except SandboxException as error:
-            raise self._told(error, command) from error.__cause__
-        return self._run(command, channel, deadline)
+        return self._begin(command, self._open_channel)
 
     def execute(self, command: SandboxCommand, on_event: EventCallback | None = None) -> SandboxResult:
         """Run a command to its end and return the result.
@@ -251,7 +244,7 @@ class SandboxSession(ABC):
             SandboxSessionLostError: The sandbox is gone.
             SandboxException: As `start`.
         """
-        process = self.start(command)
+        process = self._begin(command, self._run_channel if on_event is None else self._open_channel)
         try:
             if on_event is not None:
                 for event in process:
@@ -296,21 +289,25 @@ class SandboxSession(ABC):
             SandboxCleanupError: The sandbox could not be destroyed and may still exist.
         """
         with self._lock:
+            self._refusing = True
             running = list(self._processes.values())
-            if self._status is not SandboxStatus.CLOSED:
-                self._status = SandboxStatus.FAILED  # nothing may start from here on
         with self._closing:
             if self._status is SandboxStatus.CLOSED:
                 return
             for process in running:
+                if self._description.outlives_close:
+                    process.cancel()
                 process.session_closing()
             try:
-                with suppress(SandboxNotFoundError):
+                with suppress(SandboxNotFoundError, SandboxSessionLostError):
                     self._destroy()
             except SandboxException as error:
+                self._status = SandboxStatus.FAILED
                 raise self._cleanup_failed(error) from error
-            with self._lock:  # a second `close` decides under this lock whether there is something left to do
-                self._status = SandboxStatus.CLOSED
+            except BaseException:
+                self._status = SandboxStatus.FAILED
+                raise
+            self._status = SandboxStatus.CLOSED
         self._announce(SandboxEventType.SESSION_CLOSED, "closed")
 
     def subscribe(self, callback: EventCallback) -> None:
@@ -321,12 +318,14 @@ class SandboxSession(ABC):
         """Mask these values too in events and errors from now on."""
         self._scrubber = self._scrubber.with_secrets(secrets)
 
-    def require(self, protocol: type[AbilityT]) -> AbilityT:
-        """Return this session as one of the ``Supports…`` protocols.
+    def require(self, ability: Callable[..., AbilityT]) -> AbilityT:
+        """Return this session as one of the ``Supports…`` protocols: ``session.require(SupportsPause).pause()``.
 
         Raises:
             UnsupportedCapabilityError: It cannot do that; the message says what it can.
         """
+        # Typed as a callable because type checkers refuse a protocol where a `type[...]` is asked for.
+        protocol = cast("type[AbilityT]", ability)
         if isinstance(self, protocol):
             return self
         raise self._unsupported(protocol.__name__)
@@ -358,37 +357,78 @@ class SandboxSession(ABC):
         whose start is not known raises with ``outcome=UNKNOWN``; one that was not, with ``NOT_STARTED``.
         """
 
+    def _run_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
+        """Send a command of which only the result is wanted, once, and return its channel; as `_open_channel`.
+
+        Override it where the service has a cheaper call for that. Its output may come in one piece at the end, and
+        without what `output_limit_bytes` would drop anyway (`OutputChunk.skipped_bytes`).
+        """
+        return self._open_channel(command, deadline)
+
     @abstractmethod
     def _destroy(self) -> None:
         """Destroy or release the sandbox; `SandboxNotFoundError` counts as done. Called again after a failure."""
 
     def _files(self) -> SandboxFiles:
         """Return the service's own files. The fallback needs nothing but commands."""
-        return ShellFiles(self.start)
+        return ShellFiles(self._start_unobserved)
 
     def _find_artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
         """Return the files that match the command's patterns. The default needs nothing but commands."""
-        return collect_artifacts(self.start, command)
+        return collect_artifacts(self._start_unobserved, command)
 
     # --- the rest is ours ---------------------------------------------------------------------------------------
 
-    def _run(self, command: SandboxCommand, channel: ProcessChannel, deadline: Deadline) -> SandboxProcess:
+    def _start_unobserved(self, command: SandboxCommand) -> SandboxProcess:
+        """Start a command of our own making: observers see the host's commands, not the content of files."""
+        return self._begin(command, self._open_channel, observed=False)
+
+    def _begin(self, command: SandboxCommand, open_channel: OpenChannel, *, observed: bool = True) -> SandboxProcess:
+        if not isinstance(command, SandboxCommand):
+            raise SandboxConfigError(f"a SandboxCommand is needed, got {type(command).__name__}")
+        self._require_abilities(command)
+        deadline = Deadline.after_millis(command.timeout_millis)
+        with self._reserved(command.command_id):
+            try:
+                channel = open_channel(command, deadline)
+            except SandboxException as error:
+                raise self._told(error, command, observed=observed) from error.__cause__
+            return self._run(command, channel, deadline, observed=observed)
+
+    @contextmanager
+    def _reserved(self, command_id: str) -> Iterator[None]:
+        """Keep a command id for one command while it starts; whoever comes second is refused."""
+        with self._lock:
+            self._require_open()
+            if command_id in self._processes or command_id in self._starting:
+                raise SandboxConfigError(
+                    f"a command with the id {command_id!r} is already running", session_id=self.session_id
+                )
+            self._starting.add(command_id)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._starting.discard(command_id)
+
+    def _run(
+        self, command: SandboxCommand, channel: ProcessChannel, deadline: Deadline, *, observed: bool
+    ) -> SandboxProcess:
         context = ProcessContext(
             session_id=self.session_id,
             provider_id=self.provider_id,
             streams=self._description.streams,
             scrubber=self._scrubber,
-            observer=self._publish if self._observers or self._callbacks else None,
+            observer=self._publish if observed and (self._observers or self._callbacks) else None,
             collect_artifacts=self._collect_artifacts,
             ended=self._forget,
         )
         process = SandboxProcess(command, channel, context, deadline)
         with self._lock:
-            closed = self._status is not SandboxStatus.RUNNING
-            if not closed:
+            if not self._refusing:
                 self._processes[command.command_id] = process
-        if closed:  # closed while the command was being sent: nobody else knows of it
-            process.cancel()
+                return process
+        process.cancel()  # the session was closed while the command was being sent: nobody else knows of it
         return process
 
     def _forget(self, process: SandboxProcess) -> None:
@@ -405,7 +445,7 @@ class SandboxSession(ABC):
         return artifacts
 
     def _require_open(self) -> None:
-        if self._status in (SandboxStatus.CLOSED, SandboxStatus.FAILED):
+        if self._refusing:
             raise SandboxSessionClosedError(
                 f"sandbox session {self.session_id} is closed",
                 hint="create a new session",
@@ -431,14 +471,15 @@ class SandboxSession(ABC):
             session_id=self.session_id,
         )
 
-    def _told(self, error: SandboxException, command: SandboxCommand) -> SandboxException:
+    def _told(self, error: SandboxException, command: SandboxCommand, *, observed: bool) -> SandboxException:
         error.scrubbed(self._scrubber).located(
             provider_id=self.provider_id,
             session_id=self.session_id,
             command_id=command.command_id,
             operation="execute",
         )
-        self._announce(SandboxEventType.ERROR, error.message, command_id=command.command_id)
+        if observed:
+            self._announce(SandboxEventType.ERROR, error.message, command_id=command.command_id)
         return error
 
     def _cleanup_failed(self, error: SandboxException) -> SandboxException:
@@ -457,14 +498,13 @@ class SandboxSession(ABC):
         return error
 
     def _announce(self, kind: SandboxEventType, message: str, *, command_id: str | None = None) -> None:
-        self._sequence += 1
         self._publish(
             SandboxEvent(
                 type=kind,
                 session_id=self.session_id,
                 command_id=command_id,
                 message=self._scrubber.text(message),
-                sequence=self._sequence,
+                sequence=next(self._sequence),
             )
         )
 

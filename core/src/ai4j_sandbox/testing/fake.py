@@ -202,9 +202,10 @@ class FakeChannel(ProcessChannel):
         return self._ended and self._result.breaks
 
     def _end(self, end: ProcessExit) -> None:
-        if not self._ended:
-            self._ended = True
-            self._add(end)
+        with self._changed:
+            if not self._ended:
+                self._ended = True
+                self._add(end)
 
     def _add(self, piece: OutputChunk | ProcessExit) -> None:
         with self._changed:
@@ -316,10 +317,12 @@ class FakeProvider(SandboxProvider):
 
     def connect(self, session_id: str, spec: SandboxSpec | None = None) -> FakeSession:
         """Attach to a fake sandbox that lives."""
+        if spec is not None:
+            self._admit(spec)
         sandbox = self.sandboxes.get(session_id)
         if sandbox is None or not sandbox.alive:
             raise SandboxNotFoundError(f"no fake sandbox {session_id!r}", provider_id=self.provider_id)
-        return self._session(sandbox, owned=False)
+        return self._session(sandbox, spec or sandbox.spec, owned=False)
 
     def health(self) -> Health:
         """A fake is always well."""
@@ -342,11 +345,11 @@ class FakeProvider(SandboxProvider):
     def _create(self, spec: SandboxSpec) -> FakeSession:
         sandbox = FakeSandbox(f"fake-{uuid.uuid4()}", spec)
         self.sandboxes[sandbox.session_id] = sandbox
-        return self._session(sandbox, owned=True)
+        return self._session(sandbox, spec, owned=True)
 
-    def _session(self, sandbox: FakeSandbox, *, owned: bool) -> FakeSession:
-        description = SessionDescription(session_id=sandbox.session_id, info=self.info, spec=sandbox.spec, owned=owned)
-        delete_on_close = SETTINGS.resolve(sandbox.spec, environ={})["delete_on_close"]
+    def _session(self, sandbox: FakeSandbox, spec: SandboxSpec, *, owned: bool) -> FakeSession:
+        description = SessionDescription(session_id=sandbox.session_id, info=self.info, spec=spec, owned=owned)
+        delete_on_close = SETTINGS.resolve(spec, environ={})["delete_on_close"]
         return FakeSession(description, self, sandbox, keep=not (owned and delete_on_close))
 
     def _summary(self, sandbox: FakeSandbox) -> SandboxSummary:

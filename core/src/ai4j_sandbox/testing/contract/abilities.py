@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -161,16 +163,16 @@ class AbilitiesContract(ContractSetup):
     def test_paused_sandbox_does_nothing_until_it_is_resumed(self, session: SandboxSession, folder: str) -> None:
         require(session, Capability.PAUSE)
         assert isinstance(session, SupportsPause)
-        command = "i=0; while [ $i -lt 20 ]; do i=$((i+1)); echo $i; sleep 0.05; done"
-        process = session.start(SandboxCommand(command=command))
-        next(process.output())
+        run(session, "(while :; do date +%s.%N >> ticks; sleep 0.02; done) >/dev/null 2>&1 &", working_directory=folder)
+        assert eventually(lambda: _longest_gap(session, folder) > 0)
 
         session.pause()
         session.pause()
+        time.sleep(0.6)  # the behaviour under test is that nothing happens meanwhile
         session.resume()
         session.resume()
 
-        assert process.wait().stdout.split()[-1] == "20"
+        assert eventually(lambda: _longest_gap(session, folder) >= 0.5)
 
     def test_life_can_be_extended(self, session: SandboxSession) -> None:
         require(session, Capability.EXTEND)
@@ -274,6 +276,11 @@ def _require_of(provider: SandboxProvider, capability: Capability) -> None:
     if capability not in provider.info.capabilities:
         reason = provider.info.capabilities[capability].reason
         pytest.skip(f"{provider.provider_id} does not support {capability}: {reason}")
+
+
+def _longest_gap(session: SandboxSession, folder: str) -> float:
+    ticks = [float(tick) for tick in run(session, "cat ticks", working_directory=folder).stdout.split()]
+    return max((later - earlier for earlier, later in pairwise(ticks)), default=0.0)
 
 
 def _fetch(url: str, headers: dict[str, str]) -> bytes | None:

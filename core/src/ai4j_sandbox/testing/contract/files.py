@@ -142,7 +142,8 @@ class FilesContract(ContractSetup):
     def test_listing_tells_kind_and_size(self, session: SandboxSession, files: SandboxFiles, folder: str) -> None:
         run(session, "mkdir dir && printf 123 > file && ln -s file link && mkfifo pipe", working_directory=folder)
 
-        listed = {info.name: (info.kind, info.target) for info in files.list(folder)}
+        # Some services tell the target as it was written, some where it leads in the end.
+        listed = {info.name: (info.kind, info.target and info.target.rpartition("/")[2]) for info in files.list(folder)}
 
         assert listed == {
             "dir": (FileKind.DIRECTORY, None),

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
 from ai4j_sandbox.capability import Capability
-from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec
+from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec, SandboxStatus
 from ai4j_sandbox.spi import SandboxProvider, SandboxSession
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class ContractSetup:
         """Give the path of a fresh, empty directory inside the sandbox."""
         path = run(session, "mktemp -d").stdout.rstrip("\n")
         yield path
-        if session.status == "RUNNING":
+        if session.status is SandboxStatus.RUNNING:
             run(session, ["rm", "-rf", path])
 
 
@@ -90,30 +90,30 @@ def is_alive(session: SandboxSession, pid: str) -> bool:
     return status.exit_code == 0 and status.stdout.rpartition(")")[2].split()[0] not in "ZX"
 
 
-class Background(threading.Thread):
+class Background(threading.Thread, Generic[T]):
     """Runs one call in a thread; `result` waits for it, with a bound, and raises what it raised."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         super().__init__(daemon=True)
         self._call = call
-        self._answer: Any = None
+        self._answers: list[T] = []
         self._error: BaseException | None = None
         self.start()
 
     def run(self) -> None:
         """Make the call."""
         try:
-            self._answer = self._call()
+            self._answers.append(self._call())
         except BaseException as error:  # noqa: BLE001 - handed to the thread that asks for the result
             self._error = error
 
-    def result(self) -> Any:
+    def result(self) -> T:
         """Return what the call returned."""
         self.join(PATIENCE_SECONDS * 2)
         assert not self.is_alive(), "the call did not return"
         if self._error is not None:
             raise self._error
-        return self._answer
+        return self._answers[0]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from ai4j_sandbox.capability import Capability
 from ai4j_sandbox.errors import SandboxConfigError
-from ai4j_sandbox.model import SandboxCommand, SandboxEventType, SandboxResult
+from ai4j_sandbox.model import SandboxCommand, SandboxEventType
 from ai4j_sandbox.process import KILL_GRACE_SECONDS, TERM_GRACE_SECONDS, SandboxProcess
 from ai4j_sandbox.spi import SandboxSession
 
@@ -110,7 +110,7 @@ class StoppingContract(ContractSetup):
         assert eventually(lambda: session.cancel("victim"))
 
         with at_most(GRACE_SECONDS):
-            result: SandboxResult = running.result()
+            result = running.result()
 
         assert (result.canceled, result.timed_out) == (True, False)
         assert result.exit_code != 0

@@ -1,0 +1,415 @@
+from __future__ import annotations
+
+import base64
+import json
+import random
+import shlex
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from ai4j_sandbox.redaction import (
+    MASK,
+    STRICT,
+    RedactionPolicy,
+    Scrubber,
+    filter_labels,
+    fold_key,
+    is_sensitive_key,
+    mask_message,
+    mask_text,
+    mask_value,
+)
+
+# --- keys -------------------------------------------------------------------------------------------------------
+
+SENSITIVE_KEYS = [
+    *("apiKey", "api_key", "api-key", "API_KEY", "X-API-Key", "openai_api_key", "accessToken", "access_token"),
+    *("refreshToken", "idToken", "botToken", "clientSecret", "client_secret", "privateKey", "userPassword", "PASSWORD"),
+    *("passwd", "authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "credential", "credentials"),
+    *("application_token", "GITHUB_TOKEN", "DBPassword", "apikey", "accesstoken", "clientsecret", "session.key"),
+    *("APIKey", "secret_name", "apiToken"),
+    *("monkey", "hockey", "turkey", "keyboard", "keypress", "tokenizer", "tokenization", "secretary", "cookiecutter"),
+]
+HARMLESS_KEYS = ["author", "authors", "authored", "compass", "task", "owner", "project", "", "ke", "y", "sec-ret2x"[:3]]
+
+
+@pytest.mark.parametrize("key", SENSITIVE_KEYS)
+def test_key_that_contains_a_sensitive_word_is_sensitive(key: str) -> None:
+    assert is_sensitive_key(key)
+
+
+@pytest.mark.parametrize("key", HARMLESS_KEYS)
+def test_other_key_is_not(key: str) -> None:
+    assert not is_sensitive_key(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "ｔｏｋｅｎ",  # full width
+        "tоken",  # Cyrillic o
+        "pаsswоrd",
+        "κey",  # Greek kappa
+        "t\u200bo\u200bk\u200be\u200bn",  # zero width spaces
+        "to\u00adken",  # soft hyphen
+        "s.e-c_r e/t",
+        "TÓKÉN",
+        "ſecret",  # long s
+        "𝐤𝐞𝐲",  # mathematical bold
+        "toKen",  # Kelvin sign
+        "apıkey",
+        b"token",
+    ],
+)
+def test_spelling_tricks_do_not_hide_a_key(key: str | bytes) -> None:
+    assert is_sensitive_key(key)
+
+
+@pytest.mark.parametrize("key", [None, 1, 1.5, ("token",), object()])
+def test_key_that_is_no_text_is_not_sensitive(key: object) -> None:
+    assert not is_sensitive_key(key)
+
+
+def test_folding_keeps_letters_and_digits() -> None:
+    assert fold_key(" API-Key_2 é") == "apikey2e"
+
+
+def test_host_can_allow_exact_names() -> None:
+    policy = RedactionPolicy(allowed_names=frozenset(("keyboard",)))
+
+    assert not policy.is_sensitive("keyboard")
+    assert policy.is_sensitive("keyboards")
+    assert policy.is_sensitive("Keyboard")
+    assert STRICT.is_sensitive("keyboard")
+
+
+def test_labels_lose_sensitive_keys_and_blanks_around_names() -> None:
+    labels = {" task ": "t-1", "apiToken": "x", "maxTokens": "8192", "": "y", "  ": "z", "empty": None, None: "n"}
+
+    assert filter_labels(labels) == {"task": "t-1", "empty": None}
+
+
+def test_label_values_that_look_like_secrets_are_masked() -> None:
+    kept = filter_labels({"task": "sk-live-abcdefghijklmnop1234", "db": "postgres://u:hunter2@h/db", "plain": "a=b"})
+
+    assert kept == {"task": MASK, "db": f"postgres://{MASK}@h/db", "plain": "a=b"}
+
+
+def test_labels_keep_what_the_policy_allows() -> None:
+    policy = RedactionPolicy(allowed_names=frozenset(("keyboard",)))
+
+    assert filter_labels({"keyboard": "de", "token": "x"}, policy) == {"keyboard": "de"}
+
+
+# --- values that give themselves away -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "gone", "kept"),
+    [
+        ("postgres://user:hunter2@h/db", ["hunter2", "user"], ["postgres://", "@h/db"]),
+        ("postgres://user:p@ss@h/db", ["p@ss", "@ss@"], ["postgres://", "@h/db"]),
+        ("postgres://user@h/db?password=hunter2", ["hunter2"], ["postgres://", "@h/db"]),
+        ("https://h/x?access_token=abc&x=1", ["abc"], ["https://h/x?access_token=", "&x=1"]),
+        ("https://h/x?a=1&sig=abcdef&b=2", ["abcdef"], ["a=1", "&b=2"]),
+        ("amqp://:pw@h", [":pw"], ["amqp://", "@h"]),
+        ("https://h/cb#access_token=abc", ["=abc"], ["https://h/cb"]),
+        ("Authorization: Bearer abcdefgh12345", ["abcdefgh12345"], ["Authorization", "Bearer"]),
+        ("Basic dXNlcjpwYXNzd29yZA==", ["dXNlcjpwYXNzd29yZA"], ["Basic "]),
+    ],
+)
+def test_secret_parts_of_urls_and_headers_are_masked(text: str, gone: list[str], kept: list[str]) -> None:
+    masked = mask_text(text)
+
+    assert [part for part in gone if part in masked] == []
+    assert [part for part in kept if part not in masked] == []
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "e2b_" + "0123456789abcdef" * 2 + "01234567",
+        "dtn_" + "Ab3" * 20,
+        "sk-proj-" + "A1b2_C3-" * 5,
+        "sk-ant-api03-" + "A1b2" * 10,
+        "sk_live_" + "a1B2" * 6,
+        "ghp_" + "a1B2" * 9,
+        "github_pat_" + "a1B2_" * 10,
+        "glpat-" + "a1B2" * 5,
+        "xoxb-" + "1234567890-abcdef",
+        "hf_" + "aB" * 17,
+        "npm_" + "a1B2" * 9,
+        "AKIA" + "ABCDEFGH23456789",
+        "AIza" + "a1-_" * 9,
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+    ],
+)
+def test_known_token_shapes_are_masked_without_any_key_name(token: str) -> None:
+    for text in (token, f"failed: {token}.", f'"{token}"', f"x={token};y", f"({token})"):
+        masked = mask_text(text)
+        assert token not in masked
+        assert token[8:24] not in masked
+        assert MASK in masked
+
+
+def test_private_key_is_masked_as_a_whole() -> None:
+    pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
+
+    assert mask_text(f"before\n{pem}\nafter") == f"before\n{MASK}\nafter"
+    assert "MIIEow" not in mask_text(pem[:50])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain words, nothing to hide",
+        "https://example.com:8080/a/b?x=1&page=2#top",
+        "http://host:8080/a@b",
+        "user@example.com",
+        "/home/user/key.txt",
+        "sk-short",
+        "maxTokens=8192",
+        "basic idea",
+        "the bearer of news",
+        "",
+        "ünï 😀 \0 \n",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert mask_text(text) == text
+    assert mask_message(text) == text
+
+
+def test_masking_twice_is_masking_once() -> None:
+    for text in ("postgres://u:p@h/db?password=x", "token=abcdef", "Bearer abcdefgh", "sk-" + "a" * 30):
+        assert mask_message(mask_message(text)) == mask_message(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("failed (token=abc123)", f"failed (token={MASK})"),
+        ('{"apiKey": "abc", "n": 5}', f'{{"apiKey": "{MASK}", "n": 5}}'),
+        ("password: hunter2, user: bob", f"password: {MASK}, user: bob"),
+        ("AWS_SECRET=sk-123", f"AWS_SECRET={MASK}"),
+        ("maxTokens: 8192, token: null", "maxTokens: 8192, token: null"),
+        ("client_secret='abc'", f"client_secret='{MASK}'"),
+    ],
+)
+def test_named_values_in_messages_are_masked(text: str, masked: str) -> None:
+    assert mask_message(text) == masked
+
+
+# --- nested values ------------------------------------------------------------------------------------------------
+
+
+def test_mapping_keeps_numbers_and_booleans_under_sensitive_keys() -> None:
+    mapping = {"maxTokens": 8192, "max_tokens": 1, "prompt_tokens": 3, "totalTokens": 9, "useKey": True, "token": "t"}
+
+    assert mask_value(mapping) == {**mapping, "token": MASK}
+
+
+def test_nested_values_are_masked_and_the_input_is_not_changed() -> None:
+    @dataclass
+    class Box:
+        password: str
+        note: str
+
+    value: dict[Any, Any] = {
+        "a": [{"token": "t", "n": 1}, ("x", {"secret": ["deep", 5]})],
+        "box": Box(password="p", note="n"),
+        b"token": b"raw",
+        1: "one",
+        None: "none",
+        "bytes": b"e2b_" + b"0" * 40,
+    }
+    before = repr(value)
+
+    assert mask_value(value) == {
+        "a": [{"token": MASK, "n": 1}, ("x", {"secret": [MASK, 5]})],
+        "box": {"password": MASK, "note": "n"},
+        b"token": MASK.encode(),
+        1: "one",
+        None: "none",
+        "bytes": MASK.encode(),
+    }
+    assert repr(value) == before
+
+
+def test_cycle_ends() -> None:
+    value: dict[str, Any] = {"token": "t"}
+    value["self"] = value
+
+    assert mask_value(value) == {"token": MASK, "self": "[cycle]"}
+
+
+def test_same_value_in_two_places_is_no_cycle() -> None:
+    shared = {"n": 1}
+
+    assert mask_value([shared, shared]) == [{"n": 1}, {"n": 1}]
+
+
+def test_fifty_levels_down_is_masked_too() -> None:
+    value: Any = {"token": "t"}
+    for _ in range(50):
+        value = {"down": [value]}
+
+    masked = repr(mask_value(value))
+
+    assert "'t'" not in masked
+    assert MASK in masked
+
+
+def test_read_only_mapping_is_masked_like_any_other() -> None:
+    assert mask_value(MappingProxyType({"token": "t"})) == {"token": MASK}
+
+
+# --- known values -------------------------------------------------------------------------------------------------
+
+SECRET = "SECRETKEY1234"
+
+
+@pytest.mark.parametrize("secret", ['p%ss w"rd/1', SECRET, "ünï côde", "a'b\\c d", "line1x\nline2y"])
+@pytest.mark.parametrize(
+    "spell",
+    [
+        str,
+        lambda text: quote(text, safe=""),
+        quote,
+        quote_plus,
+        lambda text: json.dumps(text),
+        lambda text: json.dumps(text, ensure_ascii=False),
+        repr,
+        shlex.quote,
+        lambda text: base64.b64encode(text.encode()).decode(),
+        lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+        lambda text: base64.b64encode(f"user:{text}".encode()).decode(),
+        lambda text: base64.b64encode(f"me:{text}:more".encode()).decode(),
+        lambda text: base64.b64encode(f"u:{text}".encode()).decode(),
+    ],
+)
+def test_known_secret_is_masked_in_every_spelling(secret: str, spell: Any) -> None:
+    spelled = spell(secret)
+
+    masked = Scrubber([secret]).text(f"<<{spelled}>>")
+
+    assert secret not in masked
+    assert spelled not in masked
+    assert MASK in masked
+
+
+def test_parts_of_a_structured_secret_are_masked_but_not_its_punctuation() -> None:
+    scrubber = Scrubber(['{\n  "n": 5,\n  "pass": "zq81xv77", "more": ["yr92yw88"]\n}'])
+
+    assert scrubber.text("n: 5 pass: zq81xv77 { }") == f"n: 5 pass: {MASK} {{ }}"
+    assert scrubber.text("it was yr92yw88") == f"it was {MASK}"
+
+
+def test_lines_of_a_secret_file_are_masked_on_their_own() -> None:
+    scrubber = Scrubber(["user: someone\npassword: zq81xv77\n"])
+
+    assert "zq81xv77" not in scrubber.text("it was zq81xv77")
+
+
+@pytest.mark.parametrize("secret", [None, "", "a", "abc"])
+def test_value_too_short_to_be_masked_is_ignored(secret: str | None) -> None:
+    scrubber = Scrubber([secret])
+
+    assert not scrubber
+    assert scrubber.text("abc") == "abc"
+
+
+def test_longer_secret_wins_over_one_it_contains() -> None:
+    assert Scrubber(["abcd", "abcdefgh"]).data(b"abcdefgh abcd") == b"[redacted] [redacted]"
+
+
+def test_scrubber_does_not_show_what_it_knows() -> None:
+    assert repr(Scrubber([SECRET])) == "Scrubber(<1 secrets>)"
+
+
+def test_scrubber_can_learn_without_changing() -> None:
+    first = Scrubber([SECRET])
+    second = first.with_secrets(["other-secret"])
+
+    assert first.text("other-secret") == "other-secret"
+    assert second.text(f"other-secret {SECRET}") == f"{MASK} {MASK}"
+
+
+@pytest.mark.parametrize("text", ["lone \ud800 surrogate", "nul \0", "😀"])
+def test_any_text_can_be_scrubbed(text: str) -> None:
+    assert Scrubber([SECRET]).text(text + SECRET) == text + MASK
+
+
+# --- streams ------------------------------------------------------------------------------------------------------
+
+
+def fed(scrubber: Scrubber, chunks: list[bytes]) -> bytes:
+    """Feed the chunks and return everything that was shown; no single piece may show a secret either."""
+    stream = scrubber.stream()
+    return b"".join([*(stream.feed(chunk) for chunk in chunks), stream.finish()])
+
+
+@pytest.mark.parametrize(
+    ("chunks", "shown"),
+    [
+        ([b"xx SECRET", b"KEY1234 yy"], b"xx [redacted] yy"),
+        ([b"tail SECRETKEY12"], b"tail SECRETKEY12"),
+        ([b"SECRETKEY123", b"5 SECRETKEY1234"], b"SECRETKEY1235 [redacted]"),
+        ([b"SECRETKEY1234" * 3], b"[redacted]" * 3),
+        ([b"SSECRETKEY1234"], b"S[redacted]"),
+        ([b"", b"a", b""], b"a"),
+        ([], b""),
+    ],
+)
+def test_stream_hides_secrets_and_loses_nothing(chunks: list[bytes], shown: bytes) -> None:
+    assert fed(Scrubber([SECRET]), chunks) == shown
+
+
+@pytest.mark.parametrize("text", [b"xx SECRETKEY1234 yy SECRETKEY12", b"SECRESECRETKEY1234SECRETKEY1234S"])
+def test_stream_shows_the_same_wherever_it_is_cut_in_three(text: bytes) -> None:
+    scrubber = Scrubber([SECRET])
+    expected = scrubber.data(text)
+
+    for first in range(len(text) + 1):
+        for second in range(first, len(text) + 1):
+            assert fed(scrubber, [text[:first], text[first:second], text[second:]]) == expected
+
+
+def test_stream_shows_the_same_byte_by_byte() -> None:
+    scrubber = Scrubber([SECRET, "SECRETKEY12", "Y1234567", "\n\n\n\n"])
+    text = b"aSECRETKEY1234567\n\n\n\n\nSECRETKEY12SECRETKEY1x" * 3
+
+    assert fed(scrubber, [bytes([byte]) for byte in text]) == scrubber.data(text)
+
+
+def test_stream_of_overlapping_secrets_shows_none_of_them_however_it_is_cut() -> None:
+    secrets = ["abab", "ababab", "babaX", "abcd", "cdab"]
+    scrubber = Scrubber(secrets)
+    chance = random.Random(7)
+
+    for _ in range(2000):
+        text = bytes(chance.choice(b"abcdX") for _ in range(chance.randrange(24)))
+        cuts = sorted(chance.randrange(len(text) + 1) for _ in range(3))
+        chunks = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        shown = fed(scrubber, chunks)
+        assert [secret for secret in secrets if secret.encode() in shown.replace(MASK.encode(), b"|")] == []
+
+
+def test_stream_holds_back_only_what_might_become_a_secret() -> None:
+    stream = Scrubber([SECRET]).stream()
+
+    assert stream.feed(b"progress 10%\r") == b"progress 10%\r"
+    assert stream.feed(b"SEC") == b""
+    assert stream.feed(b"OND") == b"SECOND"
+    assert stream.finish() == b""
+    assert stream.finish() == b""
+
+
+def test_stream_without_secrets_passes_chunks_through_untouched() -> None:
+    chunk = b"x" * 100
+
+    assert Scrubber().stream().feed(chunk) is chunk
