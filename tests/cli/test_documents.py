@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.secrets import CANARY, assert_no_secret, everything_said
 
 from ai4j_cli.documents import load_document
 from ai4j_sandbox import SandboxConfigError
+from support.secrets import CANARY, assert_no_secret, everything_said
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
-from support.command_line import invoke, registry_of
 
+from ai4j_cli.failures import ExitCode
 from ai4j_cli.main import program
+from ai4j_cli.sandbox_run import run
 from ai4j_sandbox.testing import FakeProvider
+from support.command_line import invoke, registry_of
 
 LISTED = {
     (): ["sandbox", "providers"],
@@ -76,3 +80,11 @@ def test_version_names_the_distributions_that_a_bug_report_needs():
 
 def test_the_root_has_no_provider_of_its_own():
     assert invoke("providers", "list", "--json", registry=registry_of(FakeProvider())).exit_code == 0
+
+
+def test_the_documentation_names_every_option_command_and_exit_code():
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    names = [name for parameter in run.params if isinstance(parameter, click.Option) for name in parameter.opts]
+
+    assert [name for name in [*names, *LISTED["providers",]] if f"`{name}" not in text] == []
+    assert [code for code in ExitCode if f"| {code.value}" not in text] == []

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.command_line import document_of, invoke, registry_of
-from support.plugin_site import PluginSite
-from support.secrets import CANARY, assert_no_secret
 
 from ai4j_sandbox import ProviderRegistration, Requirement, SandboxConnectionError
 from ai4j_sandbox.settings import Kind, Setting, SettingsTable
 from ai4j_sandbox.spi import Health
 from ai4j_sandbox.testing import FakeProvider
 from ai4j_sandbox.testing.fake import FAKE_INFO
+from support.command_line import document_of, invoke, registry_of
+from support.plugin_site import PluginSite
+from support.secrets import CANARY, assert_no_secret
 
 
 class Remote(FakeProvider):
@@ -65,8 +65,8 @@ def test_list_shows_providers_without_loading_them():
 
     assert result.exit_code == 0
     assert [line.split() for line in result.stdout.splitlines()] == [
-        "ID NAME ISOLATION DISTRIBUTION STILL NEEDS".split(),
-        "remote Fake none ai4j-sandbox 0.1.0 set REMOTE_KEY".split(),
+        ["ID", "NAME", "ISOLATION", "DISTRIBUTION", "STILL", "NEEDS"],
+        ["remote", "Fake", "none", "ai4j-sandbox", "0.1.0", "set", "REMOTE_KEY"],
     ]
 
 
@@ -141,7 +141,7 @@ def test_show_tells_a_wrong_value_beside_the_right_ones(monkeypatch):
 def test_show_lists_every_capability_with_its_level_and_reason():
     lines = invoke("providers", "show", "fake", registry=registry_of(FakeProvider())).stdout.splitlines()
 
-    assert any(line.split() == "files emulated files are kept in memory".split() for line in lines)
+    assert any(line.split() == ["files", "emulated", "files", "are", "kept", "in", "memory"] for line in lines)
     assert any(line.startswith("snapshot") and "unsupported" in line for line in lines)
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.command_line import document_of, invoke, registry_of, run_fake
-from support.secrets import CANARY, assert_no_secret
 
 from ai4j_sandbox import (
+    Capability,
     OutputChunk,
     OutputStream,
     SandboxCapacityError,
     SandboxCleanupError,
     SandboxCommand,
 )
+from ai4j_sandbox.capability import unsupported
 from ai4j_sandbox.testing import FakeProvider, FakeResult
+from ai4j_sandbox.testing.fake import FAKE_INFO
+from support.command_line import document_of, invoke, registry_of, run_fake
+from support.secrets import CANARY, assert_no_secret
 
 
 def always(result: FakeResult) -> FakeProvider:
@@ -73,6 +77,8 @@ def test_shell_runs_a_line():
         (("--env", "NOT_SET_ANYWHERE", "--", "ls"), "NOT_SET_ANYWHERE is not set here"),
         (("--upload", "/no/such/thing", "--", "ls"), "does not exist"),
         (("--label", "x", "--", "ls"), "KEY=VALUE"),
+        (("--stdin", "/no/such/thing", "--", "ls"), "does not exist"),
+        (("--stdin", "/", "--", "ls"), "is a directory"),
         (("--env", "1X=2", "--", "ls"), "environment name '1X' is not valid"),
         (("--nonsense", "--", "ls"), "No such option"),
         (("--config", "nonsense=1", "--", "ls"), "config.nonsense: unknown key"),
@@ -189,6 +195,16 @@ def test_input_comes_from_a_file_when_told(tmp_path):
     result = run_fake("--stdin", str(tmp_path / "data"), "cat", provider=always(FakeResult(echoes_stdin=True)))
 
     assert result.stdout_bytes == b"\xfe\xff" * 100_000
+
+
+def test_input_for_a_provider_that_cannot_pass_it_on_is_refused_before_the_command_runs():
+    capabilities = FAKE_INFO.capabilities.narrowed({Capability.STDIN: unsupported("no input")})
+    provider = FakeProvider(info=replace(FAKE_INFO, capabilities=capabilities))
+
+    result = run_fake("cat", provider=provider, stdin=b"x")
+
+    assert (result.exit_code, provider.commands) == (2, [])
+    assert "does not support stdin" in result.stderr
 
 
 def test_a_command_that_does_not_read_its_input_is_not_an_error():
@@ -402,8 +418,9 @@ def test_nothing_but_the_output_is_written_where_nobody_watches():
 # --- secrets ------------------------------------------------------------------------------------------------------
 
 
-def test_a_credential_on_the_command_line_is_refused_without_being_repeated():
-    result = run_fake("--config", f"apiKey={CANARY}", "true", provider=FakeProvider())
+@pytest.mark.parametrize("setting", [f"apiKey={CANARY}", f"auth={{password: {CANARY}}}", f"x=[{{token: {CANARY}}}]"])
+def test_a_credential_on_the_command_line_is_refused_without_being_repeated(setting):
+    result = run_fake("--config", setting, "true", provider=FakeProvider())
 
     assert result.exit_code == 2
     assert "a credential does not belong on the command line" in result.stderr
@@ -450,5 +467,3 @@ def test_the_session_masks_a_secret_variable_in_its_events(monkeypatch):
     result = run_fake("--json", "--env", f"DB_PASSWORD={CANARY}", "true", provider=provider)
 
     assert_no_secret(str(document_of(result)["result"]["events"]))
-
-

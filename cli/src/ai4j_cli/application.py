@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,13 +45,7 @@ class Application:
 
     def protect(self, values: Mapping[str, Any]) -> None:
         """Keep the texts with a sensitive name, however deep, out of every message from now on."""
-        from ai4j_sandbox.redaction import is_sensitive_key
-
-        for name, value in values.items():
-            if isinstance(value, Mapping):
-                self.protect(value)
-            elif isinstance(value, str) and is_sensitive_key(name):
-                self.secrets.append(value)
+        self.secrets += (text for _, text in sensitive_texts(values))
 
     def say(self, message: str) -> None:
         """Write one line to stderr: ``ai4j: message``, secrets masked, control characters made visible."""
@@ -65,6 +59,18 @@ class Application:
         """Say something that is only of interest to somebody who watches."""
         if self.verbose or (sys.stderr is not None and sys.stderr.isatty()):
             self.say(message)
+
+
+def sensitive_texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield name and value of every text that has a sensitive name, however deep it is."""
+    from ai4j_sandbox.redaction import is_sensitive_key
+
+    for name, value in values.items():
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, Mapping):
+                yield from sensitive_texts(item)
+            elif isinstance(item, str) and is_sensitive_key(name):
+                yield name, item
 
 
 pass_application = click.make_pass_decorator(Application)

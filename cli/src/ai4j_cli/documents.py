@@ -7,7 +7,6 @@ are no text. Whatever is wrong is one `SandboxConfigError` with the line, which 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +14,9 @@ from typing import Any, ClassVar
 import yaml
 
 from ai4j_sandbox import SandboxConfigError, SandboxSpec
+from ai4j_sandbox.schema import load_spec
+
+from .streams import standard_input
 
 _NUMBER_BASES = {"0x": 16, "0o": 8}
 
@@ -47,11 +49,9 @@ def load_spec_file(name: str) -> SandboxSpec:
     Raises:
         SandboxConfigError: It cannot be read, or is no such document; names the fields that are wrong.
     """
-    from ai4j_sandbox.schema import load_spec
-
     label = "standard input" if name == "-" else name
     try:
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        content = standard_input().read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         raise SandboxConfigError(f"{name} cannot be read: {error.strerror}") from None
     return load_spec(load_document(content, label))

@@ -98,6 +98,7 @@ def describe_failure(application: Application, error: BaseException) -> dict[str
         "outcome": error.outcome,
         "sessionState": error.session_state,
         "mayStillExist": error.may_still_exist,
+        "fields": error.fields or None if isinstance(error, SandboxConfigError) else None,
         "result": _partial_result(error),
     }
     return document | {key: value for key, value in details.items() if value is not None}

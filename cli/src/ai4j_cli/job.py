@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ai4j_sandbox import (
     AgentSessionSandboxBinding,
     OutputStream,
+    SandboxArtifact,
     SandboxCommand,
     SandboxException,
     SandboxProcess,
@@ -23,11 +24,12 @@ from ai4j_sandbox.deadline import Deadline
 
 from .application import Application
 from .downloads import Download, download_artifacts, working_directory
-from .failures import ExitCode, describe_failure, tell_failure
+from .failures import tell_failure
 from .forwarding import InputForwarder, OutputStalled, RawOutput
 from .interruption import Interruption
 from .parameters import Upload
 from .rendering import progress
+from .report import JobReport
 from .terminal import following_size, raw_mode
 
 
@@ -51,56 +53,6 @@ class Job:
     show_output: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobReport:
-    """What became of it.
-
-    Attributes:
-        binding: The session, without secrets, as an agent would remember it.
-        isolation: The isolation that was in force.
-        failures: What went wrong besides the command.
-        interrupted_by: Number of the signal that asked us to stop.
-    """
-
-    binding: AgentSessionSandboxBinding
-    isolation: str
-    result: SandboxResult
-    downloads: tuple[Download, ...]
-    failures: tuple[SandboxException, ...]
-    interrupted_by: int | None
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code for the whole: the command's own where it has one that says how the run went."""
-        if self.interrupted_by is not None:
-            return 128 + self.interrupted_by
-        if self.result.timed_out:
-            return ExitCode.TIMED_OUT
-        if self.result.canceled:
-            return ExitCode.INTERRUPTED
-        code = self.result.exit_code
-        if code is None or not 0 <= code <= 255 or (code == 0 and self.failures):
-            return ExitCode.FAILED
-        return code
-
-    def document(self, application: Application) -> dict[str, Any]:
-        """Return the report as JSON-ready data."""
-        from ai4j_sandbox.schema import dump
-
-        return {
-            "session": self.binding.to_dict(),
-            "isolation": self.isolation,
-            "result": dump(self.result),
-            "downloads": [
-                {"artifact": download.artifact.path, "file": str(download.path)}
-                for download in self.downloads
-                if download.path
-            ],
-            "failures": [describe_failure(application, failure) for failure in self.failures],
-            "exitCode": self.exit_code,
-        }
-
-
 def run_job(application: Application, job: Job) -> JobReport:
     """Do it, in a sandbox of its own.
 
@@ -110,7 +62,6 @@ def run_job(application: Application, job: Job) -> JobReport:
         SandboxException: There was no sandbox, or what happened to the command is not known.
     """
     failures: list[SandboxException] = []
-    downloads: tuple[Download, ...] = ()
     with Interruption() as interruption:
         session = _create(application, job)
         binding = AgentSessionSandboxBinding.from_session(session)
@@ -118,9 +69,7 @@ def run_job(application: Application, job: Job) -> JobReport:
             session.protect(*application.secrets)
             _upload(application, session, job)
             result = _run(session, job, interruption)
-            if job.download is not None and result.artifacts:
-                base = working_directory(session, job.command)
-                downloads = tuple(download_artifacts(session, result.artifacts, job.download, base=base))
+            downloads = _download(application, session, job, result.artifacts)
         finally:
             with interruption.held():
                 failures += _close(application, session)
@@ -147,6 +96,16 @@ def _upload(application: Application, session: SandboxSession, job: Job) -> None
     for upload in job.uploads:
         with progress(application, sys.stderr, f"uploading {upload.source} to {upload.destination}"):
             session.files.upload(upload.source, upload.destination)
+
+
+def _download(
+    application: Application, session: SandboxSession, job: Job, artifacts: Sequence[SandboxArtifact]
+) -> tuple[Download, ...]:
+    if job.download is None or not artifacts:
+        return ()
+    with progress(application, sys.stderr, f"downloading {len(artifacts)} artifacts to {job.download}"):
+        base = working_directory(session, job.command)
+        return tuple(download_artifacts(session, artifacts, job.download, base=base))
 
 
 def _close(application: Application, session: SandboxSession) -> list[SandboxException]:

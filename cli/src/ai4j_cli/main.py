@@ -104,8 +104,8 @@ def providers() -> None:
     """Which providers there are and whether they work."""
 
 
-def main() -> None:
-    """Be the program."""
+def main(application: Application | None = None) -> None:
+    """Be the program; ends the process with its exit code."""
     open_missing_streams()
     survive_any_encoding(sys.stdout, sys.stderr)
-    program.main(prog_name="ai4j")
+    program.main(prog_name="ai4j", obj=application or Application())

@@ -20,6 +20,14 @@ class Upload:
     destination: str
 
 
+def as_typed(text: str) -> str:
+    """Return a word of the command line by the bytes that were typed: UTF-8, even where the locale says otherwise."""
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:
+        return text
+
+
 def upload(text: str) -> Upload:
     """Read ``PATH[:DEST]``. Without DEST a file keeps its name and a directory's content goes to the default directory.
 

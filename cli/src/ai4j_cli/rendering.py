@@ -66,11 +66,11 @@ def print_table(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[
 
 @contextmanager
 def progress(application: Application, stream: TextIO | None, message: str) -> Iterator[None]:
-    """Say what is being done: while it lasts on a terminal, as a line with ``--verbose``, else not at all."""
-    if application.verbose:
-        application.say(message)
-    elif stream is not None and stream.isatty():
+    """Say what is being done: as a line with ``--verbose``, else on a terminal while it lasts, else not at all."""
+    if not application.verbose and stream is not None and stream.isatty():
         with console(stream).status(printable(message)):
             yield
         return
+    if application.verbose:
+        application.say(message)
     yield

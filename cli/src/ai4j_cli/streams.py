@@ -10,7 +10,13 @@ import io
 import os
 import select
 import stat
+import sys
 from typing import BinaryIO, TextIO
+
+
+def standard_input() -> BinaryIO:
+    """Return our standard input for bytes; an empty one when it was closed before we started."""
+    return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
 
 
 def descriptor_of(stream: TextIO | BinaryIO | None) -> int | None:
@@ -38,7 +44,7 @@ def _is_null_device(found: os.stat_result) -> bool:
 def open_missing_streams() -> None:
     """Open the null device where a standard stream was closed, so that no file we open takes its number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
+        os.set_inheritable(descriptor, True)
     os.close(descriptor)
 
 

@@ -30,7 +30,7 @@ def raw_mode(descriptor: int) -> Iterator[None]:
 
     saved = termios.tcgetattr(descriptor)
     try:
-        tty.setraw(descriptor)
+        tty.setraw(descriptor, termios.TCSADRAIN)  # the default would throw away what was typed meanwhile
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, saved)

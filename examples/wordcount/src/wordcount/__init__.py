@@ -1,0 +1,1 @@
+"""Counts the words of a text. Read in this order: `words`, `statistics`, `report`, `command`."""

@@ -1,0 +1,7 @@
+"""``python -m wordcount``."""
+
+import sys
+
+from .command import main
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+"""Signals at the moments that matter, from inside the run itself."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from click.testing import Result
+
+from ai4j_cli.interruption import Interrupted, Interruption
+from ai4j_sandbox.testing import FakeProvider, FakeResult
+from support.command_line import document_of, run_fake
+
+
+def interrupted_while(moment: str) -> tuple[FakeProvider, Result]:
+    """Run a command and press Ctrl-C, twice, at the moment given."""
+
+    def press() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    class Provider(FakeProvider):
+        def _create(self, spec):
+            if moment == "before creating":
+                press()
+            session = super()._create(spec)
+            destroy = session._destroy
+
+            def pressing() -> None:
+                press()
+                destroy()
+
+            if moment == "closing":
+                session._destroy = pressing
+            return session
+
+    def script(command) -> FakeResult:
+        if moment == "starting":
+            press()
+        return FakeResult(stdout="done")
+
+    provider = Provider(script)
+    return provider, run_fake("--json", "true", provider=provider)
+
+
+@pytest.mark.parametrize("moment", ["before creating", "starting"])
+def test_ctrl_c_before_the_command_runs_ends_at_once_and_leaves_no_sandbox(moment):
+    provider, result = interrupted_while(moment)
+
+    assert (result.exit_code, result.stderr) == (130, "ai4j: interrupted\n")
+    assert document_of(result) == {"error": {"type": "Interrupted", "message": "interrupted"}, "exitCode": 130}
+    assert [sandbox.alive for sandbox in provider.sandboxes.values()] in ([], [False])
+
+
+def test_ctrl_c_while_the_sandbox_is_closed_lets_it_be_closed_and_keeps_the_result():
+    provider, result = interrupted_while("closing")
+
+    assert result.exit_code == 130
+    assert (document_of(result)["result"]["stdout"], document_of(result)["exitCode"]) == ("done", 130)
+    assert [sandbox.alive for sandbox in provider.sandboxes.values()] == [False]
+
+
+def test_the_handlers_of_before_are_back_afterwards():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+
+    with pytest.raises(Interrupted), Interruption():
+        signal.raise_signal(signal.SIGTERM)
+
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
