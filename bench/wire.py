@@ -71,7 +71,7 @@ def serve(listener: socket.socket) -> None:
 def answer(headers: dict[bytes, bytes]) -> Iterator[bytes]:
     codec = Codec.JSON if headers[b"content-type"].endswith(b"json") else Codec.BINARY
     start, output, end = frames(codec, b"x" * int(headers[b"x-size"]))
-    head = "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % codec.stream_type
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {codec.stream_type}\r\nTransfer-Encoding: chunked\r\n\r\n"
     yield head.encode() + start
     count = int(headers[b"x-frames"])
     batch = max(1, min(count, 64 * 1024 // len(output)))

@@ -106,7 +106,8 @@ def test_base64_garbage_is_a_protocol_error(text: object) -> None:
 @pytest.mark.parametrize(
     "payload",
     [b"{", b"null", b"[]", b"\xff", b'{"event":7}', b'{"event":{"data":"x"}}', b'{"event":{"start":{"pid":"x"}}}',
-     b'{"event":{"end":{"exitCode":true}}}', b'{"event":{"end":{"exitCode":1.5}}}', b'{"event":{"end":{"exitCode":NaN}}}'],
+     b'{"event":{"end":{"exitCode":true}}}', b'{"event":{"end":{"exitCode":1.5}}}',
+     b'{"event":{"end":{"exitCode":NaN}}}'],
 )  # fmt: skip
 def test_json_event_of_the_wrong_shape_is_a_protocol_error(payload: bytes) -> None:
     with pytest.raises(SandboxProtocolError):
@@ -144,7 +145,8 @@ def test_broken_binary_event_is_a_protocol_error(payload: bytes) -> None:
         ({"exitCode": 137, "status": "killed"}, ProcessExit(exit_code=137, signal="SIGKILL", status_text="killed")),
         ({"exitCode": 143, "exited": True, "status": "exit status 143"},
          ProcessExit(exit_code=143, status_text="exit status 143")),
-        ({"error": "signal: terminated"}, ProcessExit(exit_code=143, signal="SIGTERM", status_text="signal: terminated")),
+        ({"error": "signal: terminated"},
+         ProcessExit(exit_code=143, signal="SIGTERM", status_text="signal: terminated")),
         ({}, ProcessExit(exit_code=None)),
         ({"exitCode": -1}, ProcessExit(exit_code=None)),
         ({"status": "exit status -1"}, ProcessExit(exit_code=None, status_text="exit status -1")),

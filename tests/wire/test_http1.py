@@ -22,7 +22,7 @@ WHOLE = [
     ("upper hex", "GET", CHUNKED + b"0A\r\n0123456789\r\n0\r\n\r\n", 200, b"0123456789", True),
     ("bare newlines", "GET", CHUNKED + b"1\nx\n0\n\n", 200, b"x", True),
     ("chunk wins", "GET", CHUNKED[:-2] + b"Content-Length: 3\r\n\r\n1\r\nx\r\n0\r\n\r\n", 200, b"x", True),
-    ("continue first", "POST", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, b"x", True),
+    ("continue", "POST", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 OK\r\n\r\n", 204, b"", True),
     ("close", "GET", b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
     ("1.0", "GET", b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
 ]  # fmt: skip

@@ -16,7 +16,8 @@ from ai4j_sandbox_wire.protobuf import (
 
 
 @pytest.mark.parametrize(
-    ("value", "data"), [(0, b"\0"), (1, b"\1"), (127, b"\x7f"), (128, b"\x80\1"), (300, b"\xac\2"), (2**63, b"\x80" * 9 + b"\1")]
+    ("value", "data"),
+    [(0, b"\0"), (1, b"\1"), (127, b"\x7f"), (128, b"\x80\1"), (300, b"\xac\2"), (2**63, b"\x80" * 9 + b"\1")],
 )  # fmt: skip
 def test_varint_is_written_and_read(value: int, data: bytes) -> None:
     assert varint(value) == data

@@ -37,6 +37,7 @@ from .http1 import ResponseReader
 RECEIVE_BYTES = 256 * 1024
 
 _MOST_LEFTOVERS = 4  # reads spent on the rest of an answer before its connection is given up
+_LEFTOVER_SECONDS = 0.005  # and how long for each: far less than a new connection takes
 
 _WANT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -56,11 +57,11 @@ class Connection:
         self._early: bytes | None = None
         self.idle_since = 0.0
 
-    def send(self, data: bytes, deadline: Deadline) -> None:
+    def send(self, data: bytes, deadline: Deadline, patience: float) -> None:
         """Send all of `data`.
 
         Raises:
-            SandboxTimeoutError: The peer took nothing more until the deadline.
+            SandboxTimeoutError: The peer took nothing for `patience` seconds, or not all until the deadline.
             StreamCutError: The connection broke.
         """
         view = memoryview(data)
@@ -68,7 +69,7 @@ class Connection:
             try:
                 view = view[self._socket.send(view) :]
             except _WANT as want:
-                if not self._wait(want, deadline.remaining(), otherwise=select.POLLOUT):
+                if not self._wait(want, deadline.bound(patience), otherwise=select.POLLOUT):
                     raise SandboxTimeoutError(f"{self.origin} did not take the whole request in time") from None
             except OSError as error:
                 raise StreamCutError(f"the connection to {self.origin} broke: {_reason(error)}") from None
@@ -104,14 +105,15 @@ class Connection:
 
         Takes what is left of the previous response, if it has arrived by now.
         """
+        reader = self.reader or ResponseReader()
         try:
             for _ in range(_MOST_LEFTOVERS):
-                data = self.receive(0)
+                data = self.receive(0 if reader.complete else _LEFTOVER_SECONDS)
                 if data is None:
-                    return self.reader is None or self.reader.reusable
-                if not data or self.reader is None or self.reader.complete:
+                    return reader.reusable
+                if not data or reader.complete:
                     return False
-                self.reader.feed(data)
+                reader.feed(data)
         except SandboxException:
             return False
         return False
@@ -177,7 +179,7 @@ class Dialer:
         host, port = self._address or (origin.host, origin.port)
         sock = self._connect_any(host, port, deadline)
         try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _set_options(sock)
             if origin.scheme == "https":
                 sock.settimeout(_seconds(deadline))
                 sock = self._tls().wrap_socket(sock, server_hostname=origin.host)
@@ -194,18 +196,19 @@ class Dialer:
 
     def _connect_any(self, host: str, port: int, deadline: Deadline) -> socket.socket:
         failure: OSError | None = None
-        for family, kind, protocol, _, address in self._resolve(host, port):
+        addresses = self._resolve(host, port)
+        for tried, (family, kind, protocol, _, address) in enumerate(addresses):
             sock = socket.socket(family, kind, protocol)
             try:
-                sock.settimeout(_seconds(deadline))
+                # Each address gets its share of the time, so that a dead one does not take the others' chance.
+                sock.settimeout(_seconds(deadline, share=len(addresses) - tried))
                 sock.connect(address)
                 return sock
-            except TimeoutError:
-                sock.close()
-                raise self._too_slow(host, port) from None
             except OSError as error:
                 sock.close()
                 failure = error
+        if isinstance(failure, TimeoutError):
+            raise self._too_slow(host, port)
         raise SandboxConnectionError(
             f"could not connect to {host}:{port}: {_reason(failure)}",
             hint=self._check("the service must run and be reachable from here"),
@@ -327,10 +330,19 @@ class ConnectionPool:
             connection.close()  # closes this process's descriptor only; the parent's connection lives on
 
 
-def _seconds(deadline: Deadline) -> float | None:
+def _set_options(sock: socket.socket) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A peer that vanished without a word is noticed within a minute, also under a command without a deadline.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):  # not every system lets it be set
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+
+
+def _seconds(deadline: Deadline, share: int = 1) -> float | None:
     """What is left as a socket timeout, for which 0 would mean "do not block"."""
     left = deadline.remaining()
-    return None if left is None else max(left, 0.001)
+    return None if left is None else max(left / share, 0.001)
 
 
 def _reason(error: OSError | None) -> str:

@@ -64,11 +64,8 @@ class StreamingResponse:
             try:
                 return self._receive(timeout)
             except SandboxException:
-                self._closed = True
+                self._release()
                 raise
-            finally:
-                if self._closed:
-                    self._release()
 
     def read(self, limit: int, deadline: Deadline, read_seconds: float) -> bytes:
         """Return the whole body, and close.
@@ -111,13 +108,13 @@ class StreamingResponse:
     def close(self) -> None:
         """Let go of the answer; one that is not whole costs its connection. Idempotent, prompt, from any thread."""
         self._closed = True
-        if self._using.acquire(blocking=False):
-            try:
-                self._release()
-            finally:
-                self._using.release()
-        else:
+        if not self._using.acquire(blocking=False):
             self._connection.wake()
+            self._using.acquire()  # whoever receives leaves at once, and only then may the socket be closed
+        try:
+            self._release()
+        finally:
+            self._using.release()
 
     def __enter__(self) -> Self:
         return self
@@ -159,8 +156,8 @@ class StreamingResponse:
 class DirectTransport:
     """Sends requests over pooled sockets. Thread-safe and fork-safe; `close` when done."""
 
-    def __init__(self, dialer: Dialer | None = None) -> None:
-        self._pool = ConnectionPool((dialer or Dialer()).connect)
+    def __init__(self, dialer: Dialer | None = None, pool: ConnectionPool | None = None) -> None:
+        self._pool = pool or ConnectionPool((dialer or Dialer()).connect)
 
     def send(self, request: HttpRequest, deadline: Deadline) -> HttpReply:
         """Send a request, once, and return the whole answer, whatever its status (a `message.Send`).
@@ -198,15 +195,18 @@ class DirectTransport:
     def _send(self, connection: Connection, reader: ResponseReader, request: HttpRequest, deadline: Deadline) -> None:
         headers = {"Host": request.origin.authority, "Accept-Encoding": "identity", **request.headers}
         body = request.body
+        patience = request.limits.read_seconds
         try:
             if body is None or isinstance(body, bytes):
                 if body is not None or request.method in ("POST", "PUT", "PATCH"):
                     headers["Content-Length"] = str(len(body or b""))
-                connection.send(encode_request_head(request.method, request.target, headers) + (body or b""), deadline)
+                head = encode_request_head(request.method, request.target, headers)
+                connection.send(head + (body or b""), deadline, patience)
             else:
                 headers["Transfer-Encoding"] = "chunked"
-                connection.send(encode_request_head(request.method, request.target, headers), deadline)
-                _send_chunks(connection, body, request.limits.read_seconds, deadline)
+                head = encode_request_head(request.method, request.target, headers)
+                connection.send(head, deadline, patience)
+                _send_chunks(connection, body, deadline, patience)
         except StreamCutError:
             # A service that refuses a body may answer and close before it has read all; the answer is what counts.
             if not connection.answers_already():
@@ -228,13 +228,13 @@ class DirectTransport:
                 return reader.head, pieces
 
 
-def _send_chunks(connection: Connection, chunks: Iterable[bytes], patience: float, deadline: Deadline) -> None:
+def _send_chunks(connection: Connection, chunks: Iterable[bytes], deadline: Deadline, patience: float) -> None:
     for chunk in chunks:
         if connection.answers_already():
             raise StreamCutError("the service answered before it had the whole request")
         if chunk:
-            connection.send(encode_chunk(chunk), Deadline(deadline.bound(patience)))
-    connection.send(encode_chunk(b""), deadline)
+            connection.send(encode_chunk(chunk), deadline, patience)
+    connection.send(encode_chunk(b""), deadline, patience)
 
 
 def _decoded(body: bytes, coding: str, limit: int) -> bytes:

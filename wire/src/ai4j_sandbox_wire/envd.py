@@ -307,7 +307,9 @@ _SIGNALS: Mapping[int, tuple[str, str]] = {
 """Linux signals: number to name and to the words in which Go reports them."""
 
 _NUMBER_BY_WORD = {word: number for number, names in _SIGNALS.items() for word in (names[0].lower(), names[1])}
-_SIGNAL_TEXT = re.compile(r"(?:signal:|terminated by signal|killed by signal|signal) *(.+?)(?: \(core dumped\))?")
+_SIGNAL_TEXT = re.compile(
+    r"(?:signal: *(?:signal )?|(?:terminated|killed) by signal |signal )(.+?)(?: \(core dumped\))?"
+)
 _CODE_TEXT = re.compile(r"(?:exit status|exited with code|exit code) (-?\d+)")
 _LARGEST_CODE = 0xFFFFFFFF
 

@@ -35,14 +35,14 @@ class EnvdFiles(SandboxFiles):
 
     def read_chunks(self, path: str) -> Iterator[bytes]:
         """Yield a file's content in chunks."""
-        with _FileErrors(path):
+        with _file_errors(path):
             yield from self._client.read_file(path)
 
     def write_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         """Create or replace a file from chunks. A failed write leaves the old content."""
         source = iter(chunks)
         beginning, whole = _beginning(source)
-        with _FileErrors(path):
+        with _file_errors(path):
             if whole:
                 self._client.write_file(path, [beginning])
             else:
@@ -50,17 +50,17 @@ class EnvdFiles(SandboxFiles):
 
     def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
         """Return the entries below a directory, sorted by path."""
-        with _FileErrors(path):
+        with _file_errors(path):
             return sorted(self._client.list_dir(path, depth), key=lambda entry: entry.path)
 
     def stat(self, path: str) -> FileInfo:
         """Describe one path."""
-        with _FileErrors(path):
+        with _file_errors(path):
             return self._client.stat(path)
 
     def make_dir(self, path: str) -> None:
         """Create a directory and its parents; an existing directory is fine."""
-        with _FileErrors(path), contextlib.suppress(SandboxConflictError):
+        with _file_errors(path), contextlib.suppress(SandboxConflictError):
             self._client.make_dir(path)
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
@@ -68,12 +68,12 @@ class EnvdFiles(SandboxFiles):
         entry = self.stat(path)  # envd takes a missing path for removed
         if entry.kind is FileKind.DIRECTORY and not recursive and self.list(path):
             raise SandboxFileError(f"the directory {path!r} is not empty", path=path, hint="pass recursive=True")
-        with _FileErrors(path):
+        with _file_errors(path):
             self._client.remove(path)
 
     def move(self, source: str, destination: str) -> None:
         """Rename; an existing file at the destination is replaced."""
-        with _FileErrors(source):
+        with _file_errors(source):
             self._client.move(source, destination)
 
     def _write_beside(self, path: str, beginning: bytes, rest: Iterable[bytes]) -> None:
@@ -94,27 +94,26 @@ class EnvdFiles(SandboxFiles):
             raise SandboxFileError(f"{path!r} could not be written", path=path)
 
 
-class _FileErrors:
-    """Turns envd's complaints about a path into the errors that `SandboxFiles` promises."""
+@contextlib.contextmanager
+def _file_errors(path: str) -> Iterator[None]:
+    """Turn envd's complaints about a path into the errors that `SandboxFiles` promises."""
+    try:
+        yield
+    except SandboxNotFoundError as error:
+        raise SandboxNotFoundError(
+            f"no such file or directory: {path!r}", http_status=error.http_status, outcome=error.outcome
+        ) from error
+    except SandboxException as error:
+        if not _is_about_the_path(error):
+            raise
+        raise SandboxFileError(
+            f"{path!r}: {error.message}", path=path, http_status=error.http_status, request_id=error.request_id
+        ) from error
 
-    def __init__(self, path: str) -> None:
-        self._path = path
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if isinstance(error, SandboxNotFoundError):
-            raise SandboxNotFoundError(
-                f"no such file or directory: {self._path!r}", http_status=error.http_status, outcome=error.outcome
-            ) from error
-        if isinstance(error, SandboxConfigError) or (type(error) is SandboxException and error.http_status is not None):
-            raise SandboxFileError(
-                f"{self._path!r}: {error.message}",
-                path=self._path,
-                http_status=error.http_status,
-                request_id=error.request_id,
-            ) from error
+def _is_about_the_path(error: SandboxException) -> bool:
+    """Whether envd itself complained: a bad argument, or what it calls internal (a full disk, another device)."""
+    return isinstance(error, SandboxConfigError) or (type(error) is SandboxException and error.http_status is not None)
 
 
 def _beginning(chunks: Iterator[bytes]) -> tuple[bytes, bool]:

@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_codec
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,10 +22,12 @@ from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.redaction import Scrubber
 
 from .base_url import BaseUrl, QueryValue
+from .connection import Dialer
 from .direct import DirectTransport, StreamingResponse
 from .faults import Explain, error_for
 from .message import HttpLimits, HttpReply, HttpRequest, Send, checked_headers
 
+_REFUSAL_SECONDS = 5.0  # how long a refusal's explanation is waited for
 _SAFE_METHODS = frozenset(("GET", "HEAD", "DELETE"))
 _PASSING_STATUSES = frozenset((425, 429, 502, 503, 504))
 
@@ -73,6 +76,7 @@ class HttpClient:
         open_stream: Sends one request and returns its answer as a stream; `DirectTransport` by default.
         explain: The provider's own reading of a refusal.
         scrubber: Masks what must not appear in an error. Asked for every error, so that it can grow.
+        where: What every error tells of its place (`SandboxException.located`), such as ``session_id``.
         clock, sleep, jitter: Time and chance.
     """
 
@@ -87,18 +91,21 @@ class HttpClient:
         retries: RetryPolicy | None = None,
         explain: Explain | None = None,
         scrubber: Callable[[], Scrubber] = Scrubber,
+        where: Mapping[str, str] | None = None,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        self._opened: list[Callable[[], None]] = []
         self.base_url = base_url
         self.limits = limits or HttpLimits()
         self._headers = headers
-        self._send = send or _requests(base_url)
-        self._open_stream = open_stream or DirectTransport().open
+        self._send = send or self._requests()
+        self._open_stream = open_stream or self._direct()
         self._retries = retries or RetryPolicy()
         self._explain = explain
         self._scrubber = scrubber
+        self._where = dict(where or {})
         self._clock = clock
         self._sleep = sleep
         self._jitter = jitter
@@ -134,7 +141,7 @@ class HttpClient:
             SandboxException: The service refused; the most specific class of its status (`faults`).
         """
         deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
-        with _Told(self._scrubber, operation):
+        with self._telling(operation):
             request = self.request(method, path, query=query, json=json, body=body, headers=headers, limits=limits)
             repeatable = method in _SAFE_METHODS if idempotent is None else idempotent
             if not repeatable or not isinstance(request.body, bytes | None):
@@ -149,7 +156,7 @@ class HttpClient:
             SandboxException: As `call`.
         """
         reply = self.call(method, path, **call)
-        with _Told(self._scrubber, call.get("operation")):
+        with self._telling(call.get("operation")):
             return reply.json()
 
     def stream(
@@ -169,7 +176,7 @@ class HttpClient:
             SandboxException: As `call`.
         """
         deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
-        with _Told(self._scrubber, operation):
+        with self._telling(operation):
             request = self.request(method, path, query=query, body=body, headers=headers)
             response = self._open_stream(request, deadline)
             if 200 <= response.status < 300:
@@ -194,7 +201,7 @@ class HttpClient:
         """
         merged = {"Accept": "application/json", **self._headers(), **(headers or {})}
         if json is not None:
-            body = json_codec.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
+            body = json_codec.dumps(json, separators=(",", ":")).encode()
             merged.setdefault("Content-Type", "application/json")
         return HttpRequest(
             method=method,
@@ -204,6 +211,20 @@ class HttpClient:
             body=body,
             limits=limits or self.limits,
         )
+
+    @contextlib.contextmanager
+    def _telling(self, operation: str | None) -> Iterator[None]:
+        """Complete every error that leaves the client: masked, and with the place it happened at."""
+        try:
+            yield
+        except SandboxException as error:
+            error.scrubbed(self._scrubber()).located(**self._where, operation=operation)
+            raise
+
+    def close(self) -> None:
+        """Close the idle connections of the ways of sending that the client made itself."""
+        for close in self._opened:
+            close()
 
     def _repeated(self, request: HttpRequest, deadline: Deadline) -> HttpReply:
         attempt = 1
@@ -225,38 +246,31 @@ class HttpClient:
         raise error_for(reply, request.place, self._explain)
 
     def _refusal(self, response: StreamingResponse, deadline: Deadline) -> HttpReply:
-        """What a refused stream says, as far as it says it in time: the status alone is worth an error."""
-        try:
-            body = response.read(self.limits.error_bytes, deadline, min(5.0, self.limits.read_seconds))
-        except SandboxException:
-            body = b""
-        return HttpReply(status=response.status, headers=response.headers, body=body)
+        """What a refused stream says, as far as it says it soon: the status alone is worth an error."""
+        parts: list[bytes] = []
+        size = 0
+        with response, contextlib.suppress(SandboxException):
+            for piece in response.pieces(deadline, min(_REFUSAL_SECONDS, self.limits.read_seconds)):
+                parts.append(piece)
+                size += len(piece)
+                if size >= self.limits.error_bytes:
+                    break
+        return HttpReply(status=response.status, headers=response.headers, body=b"".join(parts))
 
+    def _requests(self) -> Send:
+        # Imported late: `requests` is most of the start-up time of a program that only needs the data plane.
+        from .requests_sender import RequestsSender
 
-class _Told:
-    """Completes every error that leaves the client: masked, and with the operation it happened in."""
+        sender = RequestsSender(setting=self.base_url.setting)
+        self._opened.append(sender.close)
+        return sender
 
-    def __init__(self, scrubber: Callable[[], Scrubber], operation: str | None) -> None:
-        self._scrubber = scrubber
-        self._operation = operation
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if isinstance(error, SandboxException):
-            error.scrubbed(self._scrubber()).located(operation=self._operation)
+    def _direct(self) -> OpenStream:
+        transport = DirectTransport(Dialer(setting=self.base_url.setting))
+        self._opened.append(transport.close)
+        return transport.open
 
 
 def _may_pass(error: SandboxException) -> bool:
     """Whether the failure may be gone at the next attempt."""
-    if error.http_status is not None:
-        return error.http_status in _PASSING_STATUSES
-    return error.retryable
-
-
-def _requests(base_url: BaseUrl) -> Send:
-    # Imported late: `requests` is most of the start-up time of a program that only needs the data plane.
-    from .requests_sender import RequestsSender
-
-    return RequestsSender(setting=base_url.setting)
+    return error.retryable and error.http_status in (None, *_PASSING_STATUSES)

@@ -160,13 +160,26 @@ def run_to_end(client: EnvdClient, request: StartRequest, deadline: Deadline, us
         stream.close()
 
 
-def kill_tree(client: EnvdClient, command_id: str, signal: str, pid: int | None, user: str | None = None) -> bool:
+def kill_tree(
+    client: EnvdClient,
+    command_id: str,
+    signal: str,
+    pid: int | None,
+    user: str | None = None,
+    *,
+    seconds: float = KILL_SECONDS,
+) -> bool:
     """Signal a command and all its descendants; ``False`` when none was left.
+
+    Args:
+        pid: The command's own process, where it is known and has not ended.
+        user: Linux user to do it as.
+        seconds: How long to wait for it to be done.
 
     Raises:
         SandboxException: The service could not be reached, or not in time.
     """
-    deadline = Deadline(KILL_SECONDS)
+    deadline = Deadline(seconds)
     arguments = kill_arguments(command_id, signal, pid)
     end = run_to_end(client, StartRequest(program="/bin/sh", arguments=arguments), deadline, user)
     if end.exit_code in (0, 1):
@@ -394,6 +407,7 @@ class _Unanswered(ProcessChannel):
     def __init__(self, client: EnvdClient, launching: Launch) -> None:
         self._client = client
         self._launching = launching
+        self._killed = False
 
     def receive(self, timeout: float | None) -> ProcessExit:
         with contextlib.suppress(SandboxException):
@@ -401,7 +415,14 @@ class _Unanswered(ProcessChannel):
         return ProcessExit(exit_code=None, timed_out=True, status_text="the service did not answer in time")
 
     def kill(self, signal: str) -> bool:
-        return kill_tree(self._client, self._launching.command_id, signal, None, self._launching.kill_user)
+        """Try once, briefly, and for good: a mute service gives no occasion for a grace."""
+        if self._killed:
+            return False
+        self._killed = True
+        launching = self._launching
+        return kill_tree(
+            self._client, launching.command_id, "SIGKILL", None, launching.kill_user, seconds=KILL_SECONDS / 2
+        )
 
     def close(self) -> None:
         pass

@@ -1,0 +1,462 @@
+"""A session whose sandbox runs envd: what E2B and CubeSandbox have in common.
+
+Commands, files, watching, use and finding commands again are envd's, and the same for both. A provider adds what its
+control plane can do, and says what became of a sandbox that does not answer any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import threading
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
+
+from ai4j_sandbox.deadline import Deadline
+from ai4j_sandbox.errors import (
+    Outcome,
+    SandboxConflictError,
+    SandboxConnectionError,
+    SandboxException,
+    SandboxNotFoundError,
+    SandboxOutcomeUnknownError,
+    SandboxSessionLostError,
+    SandboxTimeoutError,
+    SessionState,
+    UnsupportedCapabilityError,
+)
+from ai4j_sandbox.files import SandboxFiles
+from ai4j_sandbox.frozen import empty_mapping
+from ai4j_sandbox.model import SandboxCommand
+from ai4j_sandbox.process import KILL_GRACE_SECONDS, TERM_GRACE_SECONDS, ProcessChannel, SandboxProcess
+from ai4j_sandbox.spi import Metrics, ProcessSummary, SandboxSession, SessionDescription
+
+from .connect import ConnectError, parse_end_of_stream
+from .direct import DirectTransport
+from .envd import FileEvent, ProcessRecord, Selector, StartRequest, decode_watch_message
+from .envd_client import EnvdClient, MessageStream
+from .envd_files import EnvdFiles
+from .errors import StreamCutError
+from .faults import Explain, Fault
+from .message import HttpReply
+from .pausing import PausableChannel, PauseGate
+from .process_channel import Launch, follow, kill_tree, launch
+
+PROBE_SECONDS = 5.0
+"""How long a question may take that is asked only to find out why something broke."""
+
+STOPPING_MILLIS = round((TERM_GRACE_SECONDS + KILL_GRACE_SECONDS) * 1000)
+"""How much longer than the command's own limit envd is told: its kill is for when we are gone, ours is polite first."""
+
+# Opens the file before it removes it, so that nothing is left behind however the command ends.
+_SPOOLED = 'exec <"$1"; rm -f -- "$1"; shift; exec "$@"'
+
+
+class RemoteState(StrEnum):
+    """What the control plane says of a sandbox."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvdSetup:
+    """How a session reaches its envd, and how commands are run there.
+
+    Attributes:
+        transport: What the client sends with; closed with the session.
+        shell: What a command line is appended to.
+        working_directory: Where commands run that name no directory; ``None`` for the user's default.
+        environment: Variables under every command's own.
+        stopping_millis: How much longer than the command's own limit envd is told.
+    """
+
+    client: EnvdClient
+    transport: DirectTransport
+    shell: tuple[str, ...]
+    working_directory: str | None = None
+    environment: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
+    stopping_millis: int = STOPPING_MILLIS
+
+
+class EnvdSession(SandboxSession):
+    """One sandbox with an envd in it."""
+
+    def __init__(self, description: SessionDescription, setup: EnvdSetup) -> None:
+        self._setup = setup
+        self._envd = setup.client
+        self._gate = PauseGate()
+        self._channels: WeakSet[ProcessChannel] = WeakSet()  # also those whose handle nobody waits for any more
+        super().__init__(description)
+
+    # --- what a provider implements -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _remote_state(self, deadline: Deadline) -> RemoteState:
+        """Ask the control plane what became of the sandbox.
+
+        Raises:
+            SandboxException: It does not say.
+        """
+
+    @abstractmethod
+    def _destroys(self) -> bool:
+        """Whether `close` destroys the sandbox, and does not only leave it."""
+
+    @abstractmethod
+    def _destroy_sandbox(self) -> None:
+        """Destroy the sandbox; `SandboxNotFoundError` counts as done."""
+
+    def _arguments(self, command: SandboxCommand) -> tuple[str, ...]:
+        """Return program and arguments of a command."""
+        return command.argv(self._setup.shell)
+
+    # --- commands -----------------------------------------------------------------------------------------------
+
+    def _open_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
+        self._gate.require_open()
+        launching = self._launching(command)
+        try:
+            channel = launch(self._envd, launching, deadline)
+        except SandboxSessionLostError as lost:
+            raise self._refused(lost) from None
+        return self._pausable(channel, launching)
+
+    def _launching(self, command: SandboxCommand) -> Launch:
+        arguments, stdin = self._arguments(command), command.stdin_bytes
+        if (stdin or command.keep_stdin_open) and command.terminal is None and not self._closes_stdin:
+            arguments, stdin = self._spooled(command, arguments), b""
+        program, *rest = arguments
+        request = StartRequest(
+            program=program,
+            arguments=tuple(rest),
+            environment={**self._setup.environment, **command.environment},
+            working_directory=command.working_directory or self._setup.working_directory,
+            terminal=command.terminal,
+        )
+        return Launch(
+            request=request,
+            command_id=command.command_id,
+            stdin=stdin,
+            keep_stdin_open=command.keep_stdin_open,
+            timeout_millis=None
+            if command.timeout_millis is None
+            else command.timeout_millis + self._setup.stopping_millis,
+            diagnose=self._diagnose,
+        )
+
+    @property
+    def _closes_stdin(self) -> bool:
+        return self._envd.options.at_least(0, 5, 2)
+
+    def _spooled(self, command: SandboxCommand, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        """Let the command read its input from a file: this envd cannot tell it where a pipe ends."""
+        if command.keep_stdin_open:
+            raise UnsupportedCapabilityError(
+                f"envd {self._envd.options.version} cannot close a command's input, so it cannot be left open",
+                hint="give the whole input as stdin=, or start from a newer template",
+            )
+        path = f"/tmp/.ai4j-stdin-{uuid.uuid4().hex}"
+        self._envd.write_file(path, [command.stdin_bytes])
+        return ("/bin/sh", "-c", _SPOOLED, "ai4j-stdin", path, *arguments)
+
+    def _pausable(self, channel: ProcessChannel, launching: Launch) -> ProcessChannel:
+        def followed(before: ProcessChannel) -> ProcessChannel:
+            selector = Selector(launching.command_id if before.pid is None else before.pid)
+            try:
+                return follow(self._envd, selector, launching, Deadline(self._envd.http.limits.read_seconds))
+            except SandboxException as error:
+                raise SandboxOutcomeUnknownError(
+                    f"the command could not be found again after the pause: {error.message}",
+                    hint="it may have ended meanwhile",
+                ) from None
+
+        def killed(before: ProcessChannel, signal: str) -> bool:
+            return kill_tree(self._envd, launching.command_id, signal, before.pid, launching.kill_user)
+
+        pausable = PausableChannel(channel, self._gate, follow=followed, kill=killed)
+        self._channels.add(pausable)
+        return pausable
+
+    def list_processes(self) -> list[ProcessSummary]:
+        """Return the commands that still run, also those whose handle was let go."""
+        self._require_ready()
+        return [_summary(record) for record in self._envd.list_processes()]
+
+    def attach(self, command_id: str) -> SandboxProcess:
+        """Return a process for a running command; its output is what it writes from now on.
+
+        Raises:
+            SandboxNotFoundError: No such command runs.
+            SandboxConflictError: Another handle of this session still follows it.
+        """
+        self._require_ready()
+        with self._lock:
+            if command_id in self._processes:
+                raise SandboxConflictError(
+                    f"the command {command_id!r} is followed already", hint="detach() it first", retryable=False
+                )
+        # By process id: envd finds a tag only while no other tagged process runs.
+        record = next((record for record in self._envd.list_processes() if record.tag == command_id), None)
+        if record is None:
+            raise SandboxNotFoundError(
+                f"no command {command_id!r} runs in the sandbox",
+                session_state=SessionState.INTACT,
+                provider_id=self.provider_id,
+                session_id=self.session_id,
+            )
+        command = SandboxCommand(command=_summary(record).command, command_id=command_id)
+        return self._begin(command, lambda command, deadline: self._followed(record, command_id))
+
+    def _followed(self, record: ProcessRecord, command_id: str) -> ProcessChannel:
+        request = StartRequest(program=record.program, arguments=record.arguments)
+        launching = Launch(request=request, command_id=command_id, keep_stdin_open=True, diagnose=self._diagnose)
+        deadline = Deadline(self._envd.http.limits.read_seconds)
+        return self._pausable(follow(self._envd, Selector(record.pid), launching, deadline), launching)
+
+    # --- files and use ------------------------------------------------------------------------------------------
+
+    def _files(self) -> SandboxFiles:
+        self._gate.require_open()
+        return EnvdFiles(self._envd)
+
+    def watch(self, path: str, *, recursive: bool = False) -> FileWatch:
+        """Watch a directory; what happens after this returns is told.
+
+        Args:
+            recursive: Also everything below it.
+
+        Raises:
+            SandboxNotFoundError: No such directory.
+            SandboxConfigError: It is no directory.
+        """
+        self._require_ready()
+        return FileWatch(self._envd.watch_dir(path, recursive=recursive), self._envd.http.limits.read_seconds)
+
+    def metrics(self) -> Metrics:
+        """Return what the machine uses right now."""
+        self._require_ready()
+        return parse_metrics(self._envd.metrics())
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    def _destroy(self) -> None:
+        try:
+            if self._destroys():
+                self._destroy_sandbox()
+            else:
+                self._end_commands()
+        finally:
+            self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close every connection to the sandbox, whatever becomes of it."""
+        for channel in list(self._channels):
+            channel.close()
+        self._setup.transport.close()
+
+    def _end_commands(self) -> None:
+        """Kill what this session's handles follow: it counts as canceled. What was detached runs on."""
+        with self._lock:
+            running = list(self._processes.values())
+        for process in running:
+            with contextlib.suppress(SandboxException):
+                process.kill()
+
+    def _require_ready(self) -> None:
+        self._require_open()
+        self._gate.require_open()
+
+    # --- why something broke ------------------------------------------------------------------------------------
+
+    def _diagnose(self, cause: SandboxException) -> SandboxException | None:
+        """Find out why a command's stream broke. The command ran, so that no answer invites to run it again."""
+        if self._gate.closed:
+            return None
+        if not isinstance(cause, SandboxSessionLostError) and self._answers():
+            return SandboxOutcomeUnknownError(
+                f"the connection to the running command broke: {cause.message}",
+                hint="the sandbox runs, and the command may too: session.attach(command_id) follows it",
+                session_state=SessionState.INTACT,
+            )
+        state = self._asked_state()
+        if state is RemoteState.GONE:
+            return SandboxSessionLostError(
+                "the sandbox is gone, and the command with it: it was destroyed, or its life was over",
+                hint="give the sandbox a longer life, or call session.extend() in time",
+            )
+        if state is RemoteState.PAUSED:
+            return SandboxOutcomeUnknownError(
+                "the sandbox was paused while the command ran",
+                hint="resume the sandbox; session.attach(command_id) then follows the command",
+                session_state=SessionState.INTACT,
+            )
+        known = "runs but cannot be reached" if state else "cannot be reached, and its service does not answer either"
+        return SandboxOutcomeUnknownError(
+            f"the connection to the command broke, and the sandbox {known}: {cause.message}",
+            hint="the command may still run",
+        )
+
+    def _refused(self, lost: SandboxSessionLostError) -> SandboxException:
+        """The error for a command that was not started, because something answered in the sandbox's place."""
+        state = self._asked_state()
+        if state is RemoteState.PAUSED:
+            return SandboxConflictError(
+                "the sandbox is paused",
+                hint="resume it: session.resume(), or connect to it anew",
+                retryable=False,
+                outcome=Outcome.NOT_STARTED,
+                session_state=SessionState.INTACT,
+            )
+        if state is RemoteState.RUNNING:
+            return SandboxConnectionError(
+                f"the sandbox runs, but cannot be reached: {lost.message}", outcome=Outcome.NOT_STARTED
+            )
+        return lost
+
+    def _answers(self) -> bool:
+        try:
+            self._envd.health(Deadline(PROBE_SECONDS))
+        except SandboxException:
+            return False
+        return True
+
+    def _asked_state(self) -> RemoteState | None:
+        try:
+            return self._remote_state(Deadline(PROBE_SECONDS))
+        except SandboxException:
+            return None
+
+
+class FileWatch:
+    """What happens to the files of a directory, as it happens. Iterate it, or ask; `close` it from any thread.
+
+    Made by `EnvdSession.watch`; also a context manager.
+    """
+
+    def __init__(self, stream: MessageStream, patience_seconds: float) -> None:
+        self._stream = stream
+        self._ready: list[FileEvent] = []
+        self._over = False
+        self._closed = threading.Event()
+        try:
+            self._await_start(Deadline(patience_seconds))
+        except BaseException:
+            self.close()
+            raise
+
+    def next_event(self, timeout: float | None = None) -> FileEvent | None:
+        """Return the next event; ``None`` after `timeout` seconds without one, or when the watch was closed.
+
+        Raises:
+            StreamCutError: The connection broke, or the sandbox ended.
+        """
+        deadline = Deadline(timeout)
+        while not self._ready:
+            if self._over or self._closed.is_set():
+                return None
+            if self._receive(deadline.remaining()) is False and deadline.expired:
+                return None
+        return self._ready.pop(0)
+
+    def __iter__(self) -> Iterator[FileEvent]:
+        """Yield events until the watch is closed."""
+        while (event := self.next_event()) is not None:
+            yield event
+
+    def close(self) -> None:
+        """Stop watching. Idempotent."""
+        self._closed.set()
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _await_start(self, deadline: Deadline) -> None:
+        while not self._receive(deadline.remaining()):
+            if deadline.expired:
+                raise SandboxTimeoutError("the watch was asked for and not begun in time")
+
+    def _receive(self, timeout: float | None) -> bool:
+        """Take the next messages; ``False`` when none came."""
+        try:
+            envelopes = self._stream.receive(timeout)
+        except StreamCutError:
+            if self._closed.is_set():
+                return False
+            raise
+        for envelope in envelopes or ():
+            if envelope.end_of_stream:
+                self._end(parse_end_of_stream(envelope.payload).error)
+            elif (event := decode_watch_message(envelope.payload)) is not None:
+                self._ready.append(event)
+        return bool(envelopes)
+
+    def _end(self, error: ConnectError | None) -> None:
+        self._over = True
+        if error is not None:
+            raise error.exception("watching the directory")
+
+
+def parse_metrics(document: Mapping[str, Any]) -> Metrics:
+    """Return what envd's ``/metrics`` says; nonsense counts as not told."""
+    return Metrics(
+        cpu_percent=_number(document.get("cpu_used_pct")),
+        memory_bytes=_whole(document.get("mem_used")),
+        memory_limit_bytes=_whole(document.get("mem_total")),
+        disk_bytes=_whole(document.get("disk_used")),
+        disk_limit_bytes=_whole(document.get("disk_total")),
+    )
+
+
+def explain_foreign_answer(port: int, setting: str) -> Explain:
+    """Return an explanation for answers of something that is not envd on the port where envd should be."""
+
+    def explain(reply: HttpReply, fault: Fault) -> SandboxException | None:
+        if fault.status not in (404, 405, 501) or fault.code is not None or "json" in reply.content_type:
+            return None
+        return SandboxConnectionError(
+            f"port {port} of the sandbox answered {fault.status}, but what listens there is not envd: {fault.message}",
+            hint=f"check {setting}; envd usually listens on 49983",
+            retryable=False,
+            outcome=Outcome.NOT_STARTED,
+        )
+
+    return explain
+
+
+def first_explanation(*explanations: Explain) -> Explain:
+    """Return an explanation that asks several, in order."""
+
+    def explain(reply: HttpReply, fault: Fault) -> SandboxException | None:
+        return next((error for each in explanations if (error := each(reply, fault)) is not None), None)
+
+    return explain
+
+
+def _summary(record: ProcessRecord) -> ProcessSummary:
+    line = (
+        record.arguments[-1] if record.arguments[-2:-1] == ("-c",) else shlex.join((record.program, *record.arguments))
+    )
+    return ProcessSummary(pid=record.pid, command=line, command_id=record.tag)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else round(number)
