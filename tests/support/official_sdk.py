@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,15 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def once_for_all_workers(path: Path, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """Return what `make` returns; of parallel test processes the first that asks makes it, into `path`."""
+    with _locked(path.with_suffix(".lock")):
+        if not path.exists():
+            path.write_text(json.dumps(make()))
+    report: dict[str, str] = json.loads(path.read_text())
+    return report
 
 
 def operation_names(script: Path) -> list[str]:

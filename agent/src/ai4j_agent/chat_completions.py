@@ -35,6 +35,7 @@ from .errors import (
     ModelRateLimitError,
     ModelRequestError,
     ModelTimeoutError,
+    ModelUnreachableError,
 )
 from .model_client import ModelRequest, ModelResponse, RetryCallback, TextCallback
 from .sse import SseDecoder
@@ -46,6 +47,9 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 300.0
 """How long a model may think without a byte arriving."""
+
+LONGEST_PAUSE = 60.0
+"""A service that asks for more is not waited for: the host decides."""
 
 LONGEST_ANSWER = 32 * 1024 * 1024
 LONGEST_ERROR = 64 * 1024
@@ -119,7 +123,8 @@ class ChatCompletionsClient:
             except ModelClientError as error:
                 attempt += 1
                 pause = _pause(error, attempt)
-                if not _is_safe(error) or attempt > self._max_retries or deadline.bound(pause) < pause:
+                worth_it = attempt <= self._max_retries and pause <= min(LONGEST_PAUSE, deadline.bound(pause))
+                if not error.retryable or not worth_it:
                     raise
                 if on_retry is not None:
                     on_retry(attempt, pause, error.message)
@@ -144,20 +149,17 @@ class ChatCompletionsClient:
         self, body: bytes, headers: Mapping[str, str], on_text: TextCallback | None, deadline: Deadline
     ) -> ModelResponse:
         scrubber = Scrubber(_secrets(headers))
-        with self._post(body, headers, deadline, scrubber) as response:
+        with self._post(body, headers, deadline) as response:
             if response.status_code != 200:
                 raise _refusal(response, scrubber, deadline)
             try:
                 return self._read(response, on_text, deadline)
             except ModelProtocolError as error:
-                error.message = scrubber.text(error.message)
-                error.args = (error.message,)
+                error.scrubbed(scrubber)
                 raise
 
     @contextmanager
-    def _post(
-        self, body: bytes, headers: Mapping[str, str], deadline: Deadline, scrubber: Scrubber
-    ) -> Iterator[requests.Response]:
+    def _post(self, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Iterator[requests.Response]:
         import requests
 
         if deadline.expired:
@@ -175,7 +177,7 @@ class ChatCompletionsClient:
                 yield response
         # What requests and urllib3 say may quote headers or the address; only the kind gets through.
         except requests.ConnectTimeout:
-            raise NotConnectedError("the model service could not be reached in time") from None
+            raise ModelUnreachableError("the model service could not be reached in time") from None
         except requests.Timeout:
             raise _timed_out(deadline, "the model service fell silent") from None
         except requests.RequestException as error:
@@ -206,35 +208,35 @@ class ChatCompletionsClient:
         return completion.finish()
 
 
-class NotConnectedError(ModelConnectionError):
-    """No connection was made, so that the service knows nothing of the request."""
-
-    retryable = True
-
-
 class _Watchdog:
     """Cuts a response's connection at the deadline, which wakes whoever reads from it."""
 
     def __init__(self, response: requests.Response, deadline: Deadline) -> None:
         self._response = response
-        seconds = deadline.remaining()
-        self._timer = None if seconds is None else threading.Timer(seconds, self._cut)
+        self._seconds = deadline.remaining()
+        self._connection: socket.socket | None = None
+        self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Self:
-        if self._timer is not None:
-            self._timer.daemon = True
-            self._timer.start()
+        if self._seconds is not None:
+            with suppress(OSError, ValueError):  # the answer has no body: nothing to wait for
+                # A descriptor of our own: the response's may be closed, and its number taken, when the time comes.
+                self._connection = socket.socket(fileno=os.dup(self._response.raw.fileno()))
+                self._timer = threading.Timer(self._seconds, self._cut)
+                self._timer.daemon = True
+                self._timer.start()
         return self
 
     def __exit__(self, *details: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._connection is not None:
+            self._connection.close()
 
     def _cut(self) -> None:
-        with suppress(OSError, ValueError):  # it was closed meanwhile
-            descriptor = os.dup(self._response.raw.fileno())
-            with socket.socket(fileno=descriptor) as connection:
-                connection.shutdown(socket.SHUT_RDWR)
+        if self._connection is not None:
+            with suppress(OSError):  # it ended at the same moment
+                self._connection.shutdown(socket.SHUT_RDWR)
 
 
 def _feed(completion: StreamedCompletion, events: list[str], on_text: TextCallback | None) -> None:
@@ -310,7 +312,7 @@ def _broken_connection(error: requests.RequestException, deadline: Deadline) -> 
 
     reason = getattr(error.args[0], "reason", None) if error.args else None
     if isinstance(reason, NewConnectionError):
-        return NotConnectedError("the model service could not be reached", hint="check base_url")
+        return ModelUnreachableError("the model service could not be reached", hint="check base_url")
     if deadline.expired:
         return _timed_out(deadline, "")
     return ModelConnectionError(f"the connection to the model service broke ({type(error).__name__})")
@@ -320,15 +322,11 @@ def _timed_out(deadline: Deadline, otherwise: str) -> ModelTimeoutError:
     return ModelTimeoutError("the model did not answer in time" if deadline.expired else otherwise)
 
 
-def _is_safe(error: ModelClientError) -> bool:
-    return isinstance(error, NotConnectedError | ModelRateLimitError)
-
-
 def _pause(error: ModelClientError, attempt: int) -> float:
     """What the service asked for, else a doubling pause with some chance in it, so that clients spread out."""
     if error.retry_after is not None:
         return error.retry_after
-    return min(20.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.75, 1.25)  # noqa: S311  no secret
+    return min(20.0, 0.5 * 2.0 ** (attempt - 1)) * random.uniform(0.75, 1.25)
 
 
 def _retry_after(value: str | None) -> float | None:

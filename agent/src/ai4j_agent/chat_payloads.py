@@ -11,7 +11,7 @@ from ai4j_sandbox.frozen import thaw
 from .conversation import Message, Role, ToolCall
 from .errors import ModelProtocolError
 from .model_client import ModelRequest, ModelResponse, TokenUsage
-from .tool import Tool
+from .tools import Tool
 
 
 def request_body(request: ModelRequest, *, stream: bool) -> dict[str, Any]:
@@ -112,9 +112,7 @@ class StreamedCompletion:
 
     def _chunk(self, chunk: Mapping[str, Any]) -> str:
         if chunk.get("error"):
-            raise ModelProtocolError(
-                f"the service broke off: {error_message(chunk)}", request_id=self._request_id
-            )
+            raise ModelProtocolError(f"the service broke off: {error_message(chunk)}", request_id=self._request_id)
         self._model = chunk.get("model") or self._model
         if chunk.get("usage"):
             self._usage = _usage(chunk["usage"])
@@ -176,6 +174,4 @@ def _streamed_call(call: Mapping[str, str]) -> ToolCall:
 def _usage(data: Any) -> TokenUsage:
     if not isinstance(data, Mapping):
         return TokenUsage()
-    return TokenUsage(
-        input_tokens=data.get("prompt_tokens") or 0, output_tokens=data.get("completion_tokens") or 0
-    )
+    return TokenUsage(input_tokens=data.get("prompt_tokens") or 0, output_tokens=data.get("completion_tokens") or 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -69,10 +69,6 @@ class Message:
         """Return the output of a tool call."""
         return cls(role=Role.TOOL, text=text, call_id=call_id)
 
-    def with_text(self, text: str) -> Message:
-        """Return the same message with another text."""
-        return replace(self, text=text)
-
 
 class Conversation:
     """The messages of a session, and the summary of what was left out of them. Not thread-safe: its session is."""
@@ -96,6 +92,14 @@ class Conversation:
 
 
 def unanswered_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """Return the tool calls in `messages` that no message answers."""
-    answered = {message.call_id for message in messages if message.role is Role.TOOL}
-    return tuple(call for message in messages for call in message.tool_calls if call.call_id not in answered)
+    """Return the tool calls in `messages` that no later message answers.
+
+    An output answers the first waiting call of its id: some services number the calls of every turn from 0 again.
+    """
+    waiting: list[ToolCall] = []
+    for message in messages:
+        answered = next((call for call in waiting if call.call_id == message.call_id), None)
+        if message.role is Role.TOOL and answered is not None:
+            waiting.remove(answered)
+        waiting += message.tool_calls
+    return tuple(waiting)

@@ -17,7 +17,7 @@ from .permission import (
     CallOrigin,
 )
 from .session import AgentSession
-from .tool import ToolContext, ToolPlacement
+from .tools import ToolContext, ToolPlacement
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -41,9 +41,7 @@ class BorrowedSandbox:
     @property
     def provider_id(self) -> str:
         """Whose sandbox it is."""
-        provider_id = self.lender.sandbox_provider_id
-        assert provider_id is not None  # only made for a lender that has or will have a sandbox
-        return provider_id
+        return self.lender.sandbox_provider_id or "unknown"
 
     @property
     def lends(self) -> bool:

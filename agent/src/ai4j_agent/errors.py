@@ -11,7 +11,7 @@
     ├── ToolError                  a tool's own refusal, in words for the model
     ├── ModelClientError           the model could not be asked
     │   ├── ModelAuthError · ModelRequestError · ModelRateLimitError
-    │   └── ModelTimeoutError · ModelConnectionError · ModelProtocolError
+    │   └── ModelTimeoutError · ModelConnectionError (ModelUnreachableError) · ModelProtocolError
     └── BlueprintError             carries a code of the contract
         ├── BlueprintLoadError         the document is no blueprint
         └── BlueprintRefusedError      the host does not allow what it declares
@@ -21,12 +21,12 @@ Every text is masked on the way in; a foreign error whose text may quote a secre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
-from ai4j_sandbox.redaction import mask_message
+from ai4j_sandbox.redaction import Scrubber, mask_message
 
 if TYPE_CHECKING:
-    from .blueprint_report import BlueprintReport
+    from .blueprint.report import BlueprintReport
     from .event_log import ChainVerification
     from .permission import AgentPermissionDecision, AgentPermissionRequest
 
@@ -46,6 +46,12 @@ class AgentError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def scrubbed(self, scrubber: Scrubber) -> Self:
+        """Mask the scrubber's secrets in the message too, and return the error itself."""
+        self.message = scrubber.text(self.message)
+        self.args = (self.message,)
+        return self
 
 
 class AgentConfigError(AgentError, ValueError):
@@ -154,7 +160,13 @@ class ModelTimeoutError(ModelClientError):
 
 
 class ModelConnectionError(ModelClientError):
-    """No connection, or it broke. Only one that was never made is retried."""
+    """The connection broke; whether the model was asked is not known."""
+
+
+class ModelUnreachableError(ModelConnectionError):
+    """No connection was made, so that the service knows nothing of the request."""
+
+    retryable = True
 
 
 class ModelProtocolError(ModelClientError):
@@ -166,13 +178,23 @@ class BlueprintError(AgentError):
 
     Attributes:
         code: One of the contract's codes (``blueprint.sandbox.unsupported``).
+        line: Where in the document, from 1, as far as it is one place.
+        report: The issues, when the document did not pass validation.
     """
 
-    def __init__(self, code: str, message: str, *, hint: str | None = None, **context: Any) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        line: int | None = None,
+        report: BlueprintReport | None = None,
+    ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
-        self.line: int | None = context.get("line")
-        self.report: BlueprintReport | None = context.get("report")
+        self.line = line
+        self.report = report
 
 
 class BlueprintLoadError(BlueprintError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -17,6 +16,7 @@ from ai4j_sandbox.frozen import freeze, thaw
 from ai4j_sandbox.redaction import Scrubber, mask_value
 
 from .errors import AgentConfigError
+from .redacted import with_texts
 
 SESSION_TURN = "session"
 """Turn id of events that belong to no turn."""
@@ -69,8 +69,12 @@ class AgentEvent:
 
     def redacted(self, scrubber: Scrubber) -> Self:
         """Return the event with known secrets, and what looks like one, masked, and without control characters."""
-        message = None if self.message is None else _printable(scrubber.text(self.message))
-        return replace(self, message=message, payload=_scrubbed(mask_value(thaw(self.payload)), scrubber))
+
+        def masked(text: str) -> str:
+            return _printable(scrubber.text(text))
+
+        message = None if self.message is None else masked(self.message)
+        return replace(self, message=message, payload=with_texts(mask_value(thaw(self.payload)), masked))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +111,6 @@ def json_data(value: Any) -> Any:
         return freeze(json.loads(json.dumps(thaw(value), allow_nan=False)))
     except (TypeError, ValueError):
         raise AgentConfigError(f"JSON data is needed, got {type(value).__name__} with something else inside") from None
-
-
-def _scrubbed(value: Any, scrubber: Scrubber) -> Any:
-    if isinstance(value, str):
-        return _printable(scrubber.text(value))
-    if isinstance(value, Mapping):
-        return {scrubber.text(key): _scrubbed(item, scrubber) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_scrubbed(item, scrubber) for item in value]
-    return value
 
 
 def _printable(text: str) -> str:

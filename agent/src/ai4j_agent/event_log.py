@@ -147,6 +147,12 @@ class AgentEventLog:
         """
         with self._lock:
             entries, head = tuple(self._entries), self._head
+        return self.check(entries, head, anchor)
+
+    def check(
+        self, entries: Sequence[AgentSessionEvent], head: LogHead | None, anchor: LogHead | None = None
+    ) -> ChainVerification:
+        """Check a stored log, as `verify` would after a restore; this log is not touched."""
         verification = self._verify_links(entries)
         if verification.valid:
             verification = self._verify_head(entries, head)
@@ -165,7 +171,7 @@ class AgentEventLog:
                     return _broken(index, ChainFault.EDITED, entry, "lost its seal")
             elif entry.sequence != expected:
                 return _misplaced(index, entries, expected)
-            elif entry.previous_hash != previous or not hmac.compare_digest(entry.hash, link):
+            elif entry.previous_hash != previous or entry.hash != link:
                 return _broken(index, ChainFault.EDITED, entry, "is not as recorded: content, time or number changed")
             else:
                 sealed = True

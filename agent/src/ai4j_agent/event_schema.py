@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from marshmallow import fields
+
 from ai4j_sandbox.frozen import thaw
 from ai4j_sandbox.schema import ModelSchema, WholeNumber
-from marshmallow import fields
 
 from .event import AgentEvent, AgentEventType, AgentSessionEvent, LogHead
 

@@ -138,8 +138,6 @@ def _parsed(path: Path, text: str) -> AgentSessionSnapshot:
     except SessionStoreError as error:
         hint = "restore it from a backup, or delete it"
         raise SessionStoreError(f"{path.name} is {error.message}", hint=hint) from None
-            f"{path.name} is {error.message}", hint="restore it from a backup, or delete it"
-        ) from None
 
 
 def _session_id_of(path: Path) -> str | None:

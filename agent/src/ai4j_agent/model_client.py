@@ -10,7 +10,7 @@ from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.frozen import empty_mapping, freeze
 
 from .conversation import Message
-from .tool import Tool
+from .tools import Tool
 
 TextCallback: TypeAlias = Callable[[str], None]
 """Receives the answer's text piece by piece."""
@@ -65,7 +65,7 @@ class ModelResponse:
 
     message: Message
     finish_reason: str | None = None
-    usage: TokenUsage = TokenUsage()
+    usage: TokenUsage = field(default_factory=TokenUsage)
     model: str | None = None
     request_id: str | None = None
 

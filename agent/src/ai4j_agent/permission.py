@@ -39,6 +39,7 @@ class CallOrigin(StrEnum):
     ROUTED = "routed"
     DELEGATED = "delegated"
     BACKGROUND = "background"
+    HOST = "host"
 
 
 class AgentPermissionDecisionType(StrEnum):

@@ -25,10 +25,10 @@ from .conversation import ToolCall
 from .errors import AgentControlFlowError, AgentError, AgentPermissionError, ToolError
 from .event import SESSION_TURN, AgentEventType
 from .permission import AgentExecutionEnvironment, AgentPermissionRequest, CallOrigin, PermissionGate
-from .redacted_message import without_known_secrets
+from .redacted import without_known_secrets
 from .sandbox_source import SandboxPlan, environment_of
 from .session import AgentSession
-from .tool import Tool, ToolContext, ToolPlacement, ToolRegistry, ToolResult, output_text, parsed_arguments
+from .tools import Tool, ToolContext, ToolPlacement, ToolRegistry, ToolResult, output_text, parsed_arguments, within
 
 DEFAULT_OUTPUT_LIMIT = 100_000
 """How many characters of one tool output the model gets."""
@@ -200,7 +200,7 @@ class ToolRunner:
         if interception.type is InterceptionType.BLOCK:
             raise ToolBlocked(interception.reason or "blocked")
         if interception.type is InterceptionType.ROUTE_TO and interception.command is not None:
-            return self._routed(call, interception.command, interception.spec, session)
+            return self._routed(call, within(interception.command, deadline), interception.spec, session)
         call = interception.call or call
         chosen = self._tool(call)
         arguments = parsed_arguments(chosen, call)
@@ -262,7 +262,7 @@ class ToolRunner:
         started = time.monotonic()
         try:
             prepared = prepare()
-            facts["environment"] = str(prepared.environment)
+            facts |= {"tool": prepared.call.name, "environment": str(prepared.environment)}
             session.publish(AgentEventType.TOOL_CALL, f"tool {call.name}", facts, turn_id=turn_id, step=step)
             result = self._finished(prepared.call, prepared.work(), session)
         except AgentControlFlowError:
@@ -316,7 +316,9 @@ def shortened(text: str, limit: int) -> str:
         return text
     half = max(limit, LEAST_OUTPUT_LIMIT) // 2
     dropped = len(text) - 2 * half
-    return f"{text[:half]}\n[... truncated {dropped} of {len(text)} characters ...]\n{text[-half:]}" if dropped > 0 else text
+    if dropped <= 0:
+        return text
+    return f"{text[:half]}\n[... truncated {dropped} of {len(text)} characters ...]\n{text[-half:]}"
 
 
 def _environment(tool: Tool, session: AgentSession) -> AgentExecutionEnvironment:

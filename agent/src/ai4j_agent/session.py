@@ -20,9 +20,8 @@ from typing import Any, Self
 
 from ai4j_sandbox.binding import AgentSessionSandboxBinding, WallClock, epoch_millis
 from ai4j_sandbox.errors import SandboxException, SandboxNotFoundError, UnsupportedCapabilityError
-from ai4j_sandbox.frozen import thaw
 from ai4j_sandbox.model import SandboxSpec, SandboxStatus
-from ai4j_sandbox.redaction import Scrubber, mask_value
+from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox.registry import SandboxRegistry
 from ai4j_sandbox.spi import SandboxProvider, SandboxSession, SupportsConnect, SupportsListing
 
@@ -31,7 +30,7 @@ from .errors import AgentConfigError, EventLogTamperedError, SandboxDetachedErro
 from .event import SESSION_TURN, AgentEvent, AgentEventType, AgentSessionEvent, json_data
 from .event_log import AgentEventLog, ChainFault
 from .permission import AgentExecutionEnvironment
-from .redacted_message import redacted_message
+from .redacted import redacted_binding, redacted_data, redacted_message
 from .sandbox_source import SandboxSource, environment_of
 from .snapshot import AgentSessionMetadata, AgentSessionSnapshot, new_run_id
 from .store import AgentSessionStore
@@ -87,6 +86,7 @@ class AgentSession:
         self._listeners: list[AgentListener] = []
         self._lock = threading.RLock()
         self._opening = threading.Lock()
+        self._closed = False
 
     # --- identity -------------------------------------------------------------------------------------------------
 
@@ -201,7 +201,9 @@ class AgentSession:
         return self
 
     def clear_sandbox(self) -> Self:
-        """Be without a sandbox; nothing happens without a binding. One the session made is destroyed.
+        """Be without a sandbox; nothing happens without a binding. A live one that the session made is destroyed.
+
+        One that is detached is out of reach and left as it is.
 
         Raises:
             SandboxCleanupError: It could not be destroyed; the binding stays.
@@ -211,7 +213,8 @@ class AgentSession:
             previous = self._binding
             if previous is None:
                 return self
-            self._binding = self._sandbox = None
+            self._binding = self._sandbox = self._destroy = None
+            self._owns_sandbox = False
             recorded = self._record(AgentEventType.SANDBOX_CLEARED, "sandbox cleared", previous.to_dict())
         self._tell(recorded)
         return self
@@ -221,7 +224,7 @@ class AgentSession:
 
         Raises:
             SandboxDetachedError: There is one that is not live.
-            AgentConfigError: There is none, and nothing to make one from.
+            AgentConfigError: There is none, and nothing to make one from, or the session was closed.
             SandboxException: It could not be made.
         """
         with self._opening:
@@ -229,6 +232,8 @@ class AgentSession:
             sandbox = self.live_sandbox
             if sandbox is not None:
                 return sandbox
+            if self._closed:
+                raise AgentConfigError(f"session {self.session_id} was closed", hint="restore its snapshot to go on")
             if self._source is None:
                 raise AgentConfigError("this session has no sandbox", hint="bind one, or set a sandbox provider")
             sandbox = self._source.open()
@@ -285,7 +290,9 @@ class AgentSession:
         Raises:
             SandboxCleanupError: It could not be destroyed and may still exist; a second call tries again.
         """
-        self._release()
+        with self._opening:  # a sandbox that is being made is waited for, and none is made afterwards
+            self._closed = True
+            self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -303,8 +310,9 @@ class AgentSession:
         with self._lock:
             if same and previous is not None:
                 binding = replace(binding, bound_at=previous.bound_at, updated_at=self._clock())
+            # Our own handle bound once more stays ours; another handle, also to the same sandbox, is the host's.
+            self._owns_sandbox = owned or (self._owns_sandbox and sandbox is self._sandbox)
             self._binding, self._sandbox = binding, sandbox
-            self._owns_sandbox = owned or (same and self._owns_sandbox)
             kind = AgentEventType.SANDBOX_UPDATED if same else AgentEventType.SANDBOX_BOUND
             message = "sandbox updated" if same else "sandbox bound"
             recorded = self._record(kind, message, binding.to_dict())
@@ -409,14 +417,14 @@ class AgentSession:
         with self._lock:
             scrubber = self.scrubber
             return AgentSessionSnapshot(
-                metadata=replace(self._metadata, attributes=mask_value(thaw(self._metadata.attributes))),
+                metadata=replace(self._metadata, attributes=redacted_data(self._metadata.attributes, scrubber)),
                 run_id=self._run_id,
                 messages=tuple(redacted_message(message, scrubber) for message in self._conversation.messages),
-                summary=self._conversation.summary,
+                summary=redacted_data(self._conversation.summary, scrubber),
                 events=self._events.entries,
                 event_log_head=self._events.head,
                 compact_result=self._compact_result,
-                sandbox_binding=self._binding,
+                sandbox_binding=self._binding and redacted_binding(self._binding, scrubber),
                 owns_sandbox=self._owns_sandbox,
             )
 
@@ -433,15 +441,11 @@ class AgentSession:
         """
         if snapshot is None:
             return self
+        if verify:
+            self._require_intact(snapshot)
         self._release()
         with self._lock:
-            before = self._events.entries, self._events.head
             self._events.restore(snapshot.events, snapshot.event_log_head)
-            try:
-                self._require_intact(verify)
-            except EventLogTamperedError:
-                self._events.restore(*before)
-                raise
             self._metadata = snapshot.metadata
             self._conversation = Conversation(snapshot.messages, snapshot.summary)
             self._compact_result = snapshot.compact_result
@@ -459,10 +463,10 @@ class AgentSession:
             self._store.save(self.snapshot())
         return self
 
-    def _require_intact(self, verify: bool) -> None:
-        verification = self._events.verify()
+    def _require_intact(self, snapshot: AgentSessionSnapshot) -> None:
+        verification = self._events.check(snapshot.events, snapshot.event_log_head)
         unsealed = verification.fault is ChainFault.UNSEALED and not self._events.sealed_with_key
-        if not verify or verification.valid or unsealed:
+        if verification.valid or unsealed:
             return
         raise EventLogTamperedError(
             f"the event log of the session was changed ({verification.fault}): {verification.detail}",

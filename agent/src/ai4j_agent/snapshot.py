@@ -118,5 +118,8 @@ class AgentSessionSnapshot:
         """
         try:
             return cls.from_dict(json.loads(text))
-        except ValueError as error:  # a JSONDecodeError; a SandboxConfigError is one too and names the fields
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # a JSONDecodeError; a SandboxConfigError is one too and names the fields
             raise SessionStoreError(f"not a session snapshot: {error}") from None

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import marshmallow as ma
+from marshmallow import fields
+
 from ai4j_sandbox.frozen import thaw
 from ai4j_sandbox.schema import AnyMap, BindingSchema, WholeNumber
-from marshmallow import fields
 
 from .conversation import Message, Role, ToolCall
 from .event_schema import HeadSchema, JsonValue, SessionEventSchema, StoredSchema
@@ -33,8 +34,8 @@ class MetadataSchema(StoredSchema):
 class MessageItem(fields.Field[Message]):
     """One memory item."""
 
-    def _serialize(self, value: Message, attr: str | None, obj: Any, **options: Any) -> dict[str, Any]:
-        return message_item(value)
+    def _serialize(self, value: Message | None, attr: str | None, obj: Any, **options: Any) -> dict[str, Any] | None:
+        return None if value is None else message_item(value)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Message:
         try:

@@ -12,7 +12,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
@@ -25,6 +25,7 @@ from ai4j_sandbox.spi import EventCallback, SandboxSession
 from .conversation import ToolCall
 from .errors import AgentConfigError, ToolError
 from .permission import AgentExecutionEnvironment, CallOrigin, PermissionGate
+from .sandbox_source import environment_of
 
 if TYPE_CHECKING:
     from .session import AgentSession
@@ -78,14 +79,20 @@ class ToolContext:
         """The sandbox to work in, made on first use; ``None`` when the call runs on the host.
 
         Raises:
+            ToolError: It is in another environment than the one the policy was told of.
             SandboxException: It could not be made.
         """
         if self.environment is AgentExecutionEnvironment.LOCAL:
             return None
-        return self.session.open_sandbox()
+        sandbox = self.session.open_sandbox()
+        if environment_of(sandbox.provider_id) is not self.environment:
+            raise ToolError(f"the session's sandbox changed after {self.call.name} was allowed; call it again")
+        return sandbox
 
     def execute(self, command: SandboxCommand, on_event: EventCallback | None = None) -> SandboxResult:
-        """Run a command in the sandbox; values of its secret-looking variables are masked from now on.
+        """Run a command in the sandbox, at most as long as the run has left.
+
+        The values of its secret-looking variables are masked from now on.
 
         Raises:
             ToolError: The call runs on the host, where this never falls back to.
@@ -97,7 +104,7 @@ class ToolContext:
         secrets = [value for name, value in command.environment.items() if is_sensitive_key(name)]
         self.session.protect(*secrets)
         sandbox.protect(*secrets)
-        return sandbox.execute(command, on_event)
+        return sandbox.execute(within(command, self.deadline), on_event)
 
 
 class Tool(Protocol):
@@ -217,6 +224,15 @@ class ToolRegistry:
     def find(self, name: str) -> Tool | None:
         """Return the tool of that name."""
         return self._tools.get(name)
+
+
+def within(command: SandboxCommand, deadline: Deadline) -> SandboxCommand:
+    """Return the command with a timeout that is over before the deadline is."""
+    left = deadline.remaining()
+    if left is None:
+        return command
+    millis = max(1, round(left * 1000))
+    return replace(command, timeout_millis=min(millis, command.timeout_millis or millis))
 
 
 def parsed_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Any]:

@@ -1,0 +1,220 @@
+"""A blueprint as data. It declares; it makes nothing and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ai4j_agent.errors import BlueprintRefusedError
+from ai4j_sandbox.frozen import empty_mapping, freeze
+from ai4j_sandbox.model import SandboxSpec
+from ai4j_sandbox.redaction import fold_key
+from ai4j_sandbox.settings import origin_of
+
+VERSION_1 = "ai4j.agent/v1"
+
+_ADDRESS_WORDS = ("url", "uri", "host", "domain", "endpoint", "proxy", "origin", "address")
+_SPEC_KEYS = frozenset(("image", "workspaceId", "labels"))
+
+
+class _Frozen:
+    """Every container in a declaration is frozen on the way in."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]  # its subclasses are dataclasses
+            object.__setattr__(self, item.name, freeze(getattr(self, item.name)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintModel(_Frozen):
+    """Which model; `profile` is the host's business."""
+
+    provider: str | None = None
+    profile: str | None = None
+    model: str | None = None
+    options: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintInstructions(_Frozen):
+    """What the model is told."""
+
+    system: str | None = field(default=None, repr=False)
+    developer: str | None = field(default=None, repr=False)
+    variables: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintPlugin(_Frozen):
+    """A plugin the host may offer."""
+
+    id: str | None = None
+    enabled: bool | None = None
+    config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintTool(_Frozen):
+    """A tool the host may offer, by name, and the approval it should need at least."""
+
+    ref: str | None = None
+    approval: str | None = None
+    config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintMemory(_Frozen):
+    """What the session should remember."""
+
+    enabled: bool | None = None
+    scope: str | None = None
+    store: str | None = None
+    config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintCompact(_Frozen):
+    """When and how the session should be compacted."""
+
+    enabled: bool | None = None
+    context_ratio: float | None = None
+    max_turns: int | None = None
+    strategy: str | None = None
+    preserve: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintSession(_Frozen):
+    """The session section."""
+
+    memory: BlueprintMemory | None = None
+    compact: BlueprintCompact | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintSandbox(_Frozen):
+    """The sandbox section: a wish, which only a host can grant."""
+
+    enabled: bool | None = None
+    provider: str | None = None
+    profile: str | None = None
+    config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+
+    def addresses(self) -> dict[str, str]:
+        """Return the settings that name an address: key to origin, or to the bare name where it is no URL."""
+        return {
+            key: _address(value)
+            for key, value in self.config.items()
+            if isinstance(value, str) and key not in _SPEC_KEYS and _names_address(key, value)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintWorkflow(_Frozen):
+    """How the agent works."""
+
+    mode: str | None = None
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownKey:
+    """A key nobody knows, and the one that may have been meant."""
+
+    path: str
+    nearest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentBlueprint(_Frozen):
+    """One agent, declared.
+
+    Attributes:
+        unknown_keys: What the reader did not know.
+        lines: Path to line of the document it was read from.
+    """
+
+    version: str | None = None
+    id: str | None = None
+    name: str | None = None
+    model: BlueprintModel | None = None
+    instructions: BlueprintInstructions | None = None
+    plugins: tuple[BlueprintPlugin, ...] = ()
+    tools: tuple[BlueprintTool, ...] = ()
+    session: BlueprintSession | None = None
+    sandbox: BlueprintSandbox | None = None
+    workflow: BlueprintWorkflow | None = None
+    extensions: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
+    unknown_keys: tuple[UnknownKey, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=empty_mapping, repr=False, compare=False)
+
+    @property
+    def wants_sandbox(self) -> bool:
+        """Whether it asks for a sandbox."""
+        return self.sandbox is not None and self.sandbox.enabled is True
+
+    def sandbox_spec(self, *, allowed_origins: Iterable[str] = ()) -> SandboxSpec | None:
+        """Return the spec of the sandbox it asks for, ``None`` when it asks for none. Nothing is created.
+
+        Of `config`, ``image``, ``workspaceId`` and ``labels`` become the fields of that name; the rest goes to the
+        provider, which refuses what it does not know.
+
+        Args:
+            allowed_origins: Addresses the document may name (``https://sandbox.example``): whatever it names could be
+                sent the host's credential.
+
+        Raises:
+            BlueprintRefusedError: It holds a secret, or names another address.
+        """
+        if self.sandbox is None or not self.wants_sandbox:
+            return None
+        self._require_no_secret()
+        self._require_allowed(self.sandbox, frozenset(allowed_origins))
+        config = dict(self.sandbox.config)
+        return SandboxSpec(
+            provider_id=self.sandbox.provider,
+            profile=self.sandbox.profile,
+            image=config.pop("image", None),
+            workspace_id=config.pop("workspaceId", None),
+            labels=config.pop("labels", None) or {},
+            config=config,
+        )
+
+    def _require_no_secret(self) -> None:
+        from .validation import secret_issues
+
+        issues = secret_issues(self)
+        if issues:
+            raise BlueprintRefusedError(
+                issues[0].code, f"{issues[0].path}: {issues[0].message}", line=issues[0].line, hint=WHERE_SECRETS_BELONG
+            )
+
+    def _require_allowed(self, sandbox: BlueprintSandbox, allowed: frozenset[str]) -> None:
+        for key, address in sandbox.addresses().items():
+            if address not in allowed:
+                path = f"$.sandbox.config.{key}"
+                raise BlueprintRefusedError(
+                    "blueprint.sandbox.address.refused",
+                    f"{path} names {address}, which could then be sent the host's credential",
+                    hint=f"pass allowed_origins=[{address!r}] if you trust that address",
+                    line=self.lines.get(path),
+                )
+
+
+WHERE_SECRETS_BELONG = "keep secrets in the environment of the host"
+
+
+def _names_address(key: str, value: str) -> bool:
+    folded = fold_key(key)
+    return "://" in value or any(word in folded for word in _ADDRESS_WORDS)
+
+
+def _address(value: str) -> str:
+    text = value.strip()
+    try:
+        return origin_of(text.lower()) if "://" in text else text.lower()
+    except ValueError:
+        return "an unreadable address"

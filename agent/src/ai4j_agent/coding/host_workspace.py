@@ -1,0 +1,88 @@
+"""A directory of the host as a workspace. No isolation: what its commands may do is what this program may do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ai4j_sandbox.artifacts import collect_artifacts
+from ai4j_sandbox.deadline import Deadline
+from ai4j_sandbox.errors import SandboxFileError, UnsupportedCapabilityError
+from ai4j_sandbox.files import SandboxFiles
+from ai4j_sandbox.model import SandboxArtifact, SandboxCommand
+from ai4j_sandbox.process import ProcessContext, SandboxProcess
+from ai4j_sandbox.redaction import is_sensitive_key
+
+from ..errors import AgentConfigError
+from .host_channel import HostChannel
+from .host_files import HostFiles
+from .workspace import Workspace
+
+
+class LocalWorkspace(Workspace):
+    """A directory of this machine.
+
+    Commands see this program's environment without the variables whose name says that they hold a secret: a model that
+    may run ``env`` must not read the key it is paid with.
+
+    Args:
+        root: The directory.
+        environment: Variables for every command, added to the inherited ones as they are.
+
+    Raises:
+        AgentConfigError: There is no such directory.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> None:
+        directory = Path(root)
+        if not directory.is_dir():
+            raise AgentConfigError(f"workspace_root {str(directory)!r} is not a directory")
+        self._root = str(directory.resolve())
+        self._environment = dict(environment or {})
+
+    @property
+    def root(self) -> str:
+        """The directory, symlinks followed."""
+        return self._root
+
+    @property
+    def place(self) -> Mapping[str, str]:
+        """The host."""
+        return {"executionEnvironment": "local"}
+
+    @property
+    def files(self) -> SandboxFiles:
+        """The host's files."""
+        return HostFiles()
+
+    def start(self, command: SandboxCommand) -> SandboxProcess:
+        """Start a process of this machine."""
+        if command.terminal is not None:
+            raise UnsupportedCapabilityError("commands on the host have no terminal here", operation="execute")
+        deadline = Deadline.after_millis(command.timeout_millis)
+        directory = os.path.join(self._root, command.working_directory or "")
+        channel = HostChannel(command, directory, self._command_environment())
+        return SandboxProcess(command, channel, ProcessContext(collect_artifacts=self._artifacts), deadline)
+
+    def attach(self, command_id: str) -> SandboxProcess:
+        """Refuse: a process of the host that nobody holds cannot be told from any other."""
+        raise UnsupportedCapabilityError("commands on the host cannot be attached to again", operation="attach")
+
+    def real_paths(self, *paths: str) -> list[str]:
+        """Follow symlinks."""
+        return [_real_path(path) for path in paths]
+
+    def _command_environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not is_sensitive_key(name)}
+        return inherited | self._environment
+
+    def _artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
+        return collect_artifacts(self.start, command)
+
+
+def _real_path(path: str) -> str:
+    real = os.path.realpath(path)
+    if os.path.islink(real):  # what is still a link after following all of them leads in a circle
+        raise SandboxFileError(f"{path!r}: too many levels of symbolic links", path=path, operation="files")
+    return real

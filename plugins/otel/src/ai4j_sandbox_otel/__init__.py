@@ -1,0 +1,1 @@
+"""OpenTelemetry spans for sandbox sessions and commands. `hooks` is the plugin, `spans` does the work."""

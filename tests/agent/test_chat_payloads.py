@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ai4j_agent import Message, ModelProtocolError, ModelRequest, ModelResponse, Role, TokenUsage, ToolCall, tool
+from ai4j_agent.chat_payloads import StreamedCompletion, parse_response, request_body
+
+
+@tool
+def search(text: str) -> str:
+    """Search."""
+    return text
+
+
+def test_a_request_has_the_protocols_form() -> None:
+    asked = ToolCall(name="search", arguments='{"text":"a"}', call_id="c1")
+    image = {"type": "input_image", "image_url": {"url": "https://img.example/1.png"}}
+    request = ModelRequest(
+        model="m",
+        messages=[
+            Message(role=Role.SYSTEM, text="be brief"),
+            Message(role=Role.USER, text="look", attachments=(image,)),
+            Message(role=Role.ASSISTANT, tool_calls=(asked,)),
+            Message.tool_output("c1", "found"),
+        ],
+        tools=[search],
+        options={"temperature": 0},
+    )
+
+    assert request_body(request, stream=True) == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "look"},
+                    {"type": "image_url", "image_url": {"url": "https://img.example/1.png"}},
+                ],
+            },
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"text":"a"}'}}
+                ],
+            },
+            {"role": "tool", "content": "found", "tool_call_id": "c1"},
+        ],
+        "temperature": 0,
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "search",
+                    "description": "Search.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"text": {"type": "string"}},
+                        "required": ["text"],
+                        "additionalProperties": False,
+                    },
+                },
+            }
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_a_request_without_tools_has_none() -> None:
+    assert "tools" not in request_body(ModelRequest(model="m", messages=[]), stream=False)
+
+
+def test_a_whole_answer_is_read() -> None:
+    data = {
+        "model": "m-1",
+        "choices": [
+            {
+                "finish_reason": "tool_calls",
+                "message": {
+                    "content": "hm",
+                    "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}],
+                },
+            }
+        ],
+        "usage": {"prompt_tokens": 2, "completion_tokens": 3},
+    }
+
+    assert parse_response(data, request_id="r") == ModelResponse(
+        message=Message(role=Role.ASSISTANT, text="hm", tool_calls=(ToolCall(name="f", call_id="c1"),)),
+        finish_reason="tool_calls",
+        usage=TokenUsage(input_tokens=2, output_tokens=3),
+        model="m-1",
+        request_id="r",
+    )
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 1}]}])
+def test_anything_else_is_no_answer(data: Any) -> None:
+    with pytest.raises(ModelProtocolError, match="not a chat completion"):
+        parse_response(data)
+
+
+def streamed(*chunks: dict[str, Any] | str) -> ModelResponse:
+    completion = StreamedCompletion()
+    for chunk in chunks:
+        completion.feed(chunk if isinstance(chunk, str) else json.dumps(chunk))
+    return completion.finish()
+
+
+def delta(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": fields}]}
+
+
+def test_tool_calls_are_put_together_by_index() -> None:
+    def piece(index: int, call_id: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
+        return {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+
+    response = streamed(
+        delta(tool_calls=[piece(0, "a", "f", '{"x":'), piece(1, "b", "g")]),
+        delta(tool_calls=[piece(1, arguments="{}")]),
+        delta(tool_calls=[piece(0, arguments="1}")]),
+        "[DONE]",
+    )
+
+    assert response.message.tool_calls == (
+        ToolCall(name="f", arguments='{"x":1}', call_id="a"),
+        ToolCall(name="g", arguments="{}", call_id="b"),
+    )
+
+
+def test_a_call_without_an_id_gets_one() -> None:
+    response = streamed(delta(tool_calls=[{"index": 0, "function": {"name": "f", "arguments": ""}}]), "[DONE]")
+
+    (asked,) = response.message.tool_calls
+    assert (asked.name, asked.arguments, asked.call_id.startswith("call_")) == ("f", "{}", True)
+
+
+def test_a_finish_reason_ends_a_stream_as_well_as_done() -> None:
+    assert streamed(delta(content="a"), {"choices": [{"finish_reason": "stop"}]}).message.text == "a"
+
+
+def test_a_stream_that_ends_early_is_no_answer() -> None:
+    with pytest.raises(ModelProtocolError, match="ended before the answer was complete"):
+        streamed(delta(content="half an ans"))
+
+
+@pytest.mark.parametrize("chunk", ["{", "[]", '"x"', '{"choices": [3]}', '{"choices": 3}'])
+def test_a_chunk_that_is_none_is_refused(chunk: str) -> None:
+    with pytest.raises(ModelProtocolError, match="no completion chunk"):
+        streamed(chunk)
+
+
+def test_an_error_in_the_stream_is_told() -> None:
+    with pytest.raises(ModelProtocolError, match="broke off: overloaded"):
+        streamed(delta(content="a"), {"error": {"message": "overloaded"}})

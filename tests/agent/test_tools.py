@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pytest
+
+from ai4j_agent import (
+    AgentConfigError,
+    AgentSession,
+    FunctionTool,
+    PermissionGate,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolPlacement,
+    ToolRegistry,
+    allow_all,
+    tool,
+)
+from ai4j_agent.tools import output_text, parsed_arguments
+from support.scripted_model import call
+
+
+@tool
+def search(text: str, limit: int = 10, exact: bool | None = None, mode: Literal["a", "b"] = "a") -> list[str]:
+    """Search for text."""
+    return [text] * limit
+
+
+@tool(name="other", placement=ToolPlacement.SESSION)
+def with_context(context: ToolContext, names: list[str]) -> str:
+    """Use the context."""
+    return f"{context.call.name} {','.join(names)}"
+
+
+def test_a_function_becomes_a_tool_with_a_schema() -> None:
+    assert (search.name, search.description, search.placement) == ("search", "Search for text.", ToolPlacement.HOST)
+    assert search.parameters == {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "limit": {"type": "integer"},
+            "exact": {"type": "boolean"},
+            "mode": {"enum": ("a", "b")},
+        },
+        "required": ("text",),
+        "additionalProperties": False,
+    }
+
+
+def test_the_context_is_not_shown_to_the_model_and_handed_over() -> None:
+    session = AgentSession()
+    context = ToolContext(session=session, call=call("other"), gate=PermissionGate(policy=allow_all()))
+
+    assert list(with_context.parameters["properties"]) == ["names"]
+    assert with_context.parameters["properties"]["names"] == {"type": "array", "items": {"type": "string"}}
+    assert with_context.execute({"names": ["a", "b"]}, context) == "other a,b"
+
+
+def test_a_parameter_without_a_json_type_is_refused() -> None:
+    def odd(value: complex) -> None: ...
+
+    with pytest.raises(AgentConfigError, match="'odd': no JSON type for parameter 'value'"):
+        tool(odd)
+
+
+def test_parameters_that_have_no_name_are_refused() -> None:
+    def odd(*values: str) -> None: ...
+
+    with pytest.raises(AgentConfigError, match="cannot be passed by name"):
+        tool(odd)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("{", "must be a JSON object"),
+        ("[]", "got list"),
+        ("{}", "missing arguments: text"),
+        ('{"text": null}', "missing arguments: text"),
+        ('{"text": "x", "txt": 1}', "unknown arguments: txt; known are: text, limit, exact, mode"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_in_words_for_the_model(arguments: str, said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        parsed_arguments(search, ToolCall(name="search", arguments=arguments))
+
+
+def test_a_schema_that_allows_more_gets_more() -> None:
+    parameters: Mapping[str, Any] = {"type": "object", "properties": {}}
+    free = FunctionTool(name="free", description="", function=lambda **given: given, parameters=parameters)
+
+    assert parsed_arguments(free, call("free", anything=1)) == {"anything": 1}
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(AgentConfigError, match="two tools are called 'search'"):
+        ToolRegistry([search, search])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, ""), ("x", "x"), ({"a": ["é", 1]}, '{"a":["é",1]}'), (True, "true")]
+)
+def test_data_becomes_compact_json_for_the_model(value: Any, text: str) -> None:
+    assert output_text(value) == text
