@@ -36,16 +36,20 @@ class LazyGroup(click.Group):
         super().__init__(*arguments, **options)
         self._lazy = lazy
 
+    def available(self) -> Mapping[str, LazyCommand]:
+        """Return every command by name."""
+        return self._lazy
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
-        return list(self._lazy)
+        return list(self.available())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command, or return ``None`` for a name that is none."""
-        lazy = self._lazy.get(cmd_name)
+        lazy = self._lazy.get(cmd_name) or self.available().get(cmd_name)
         return None if lazy is None else lazy.load()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for ``--help``."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.summary) for name, lazy in self._lazy.items()])
+            formatter.write_dl([(name, lazy.summary) for name, lazy in self.available().items()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -14,6 +15,13 @@ from .streams import discard_output, open_missing_streams, survive_any_encoding
 
 class Program(LazyGroup):
     """The whole of ``ai4j``: the one place where failures become messages and exit codes."""
+
+    def available(self) -> Mapping[str, LazyCommand]:
+        """Return the commands of this distribution, and those that others bring under names of their own."""
+        from .installed_commands import installed_commands
+
+        ours = super().available()
+        return {**ours, **{name: lazy for name, lazy in installed_commands().items() if name not in ours}}
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command and end with its exit code."""

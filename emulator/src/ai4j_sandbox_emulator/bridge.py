@@ -12,26 +12,31 @@ from ai4j_sandbox.aio import in_thread
 
 T = TypeVar("T")
 
-CAPACITY = 64
-"""How many items a `Subscription` holds before whoever produces them has to wait (envd's own queue length)."""
+CAPACITY_BYTES = 64 * 32 * 1024
+"""What a `Subscription` holds before whoever produces it has to wait: as much as envd, 64 chunks of 32 KiB."""
 
 
 class Subscription(Generic[T]):
     """A bounded queue from one thread to one task. A slow reader makes the writer wait: that is the backpressure."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, capacity: int = CAPACITY) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._loop = loop
-        self._capacity = capacity
+        self._capacity = capacity_bytes
+        self._size = 0
         self._items: deque[T] = deque()
         self._room = threading.Condition()
         self._filled = asyncio.Event()
         self._closed = False
 
-    def put(self, item: T) -> None:
-        """Hand over an item from another thread; waits while the queue is full. Dropped when nobody reads any more."""
+    def put(self, item: T, size: int) -> None:
+        """Hand over an item of so many bytes from another thread; waits while the queue is full.
+
+        Dropped when nobody reads any more.
+        """
         with self._room:
-            while len(self._items) >= self._capacity and not self._closed:
+            while self._size >= self._capacity and not self._closed:
                 self._room.wait()
+            self._size += size
             self._append(item)
 
     def put_now(self, item: T) -> None:
@@ -62,6 +67,7 @@ class Subscription(Generic[T]):
         with self._room:
             items = list(self._items)
             self._items.clear()
+            self._size = 0
             self._room.notify_all()
         return items
 

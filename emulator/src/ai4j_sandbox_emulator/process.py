@@ -169,10 +169,12 @@ class EmulatedProcess:
             self._tell_started(self._process.pid or self._next_pid())
             for chunk in self._process.output():
                 for listener in self._listeners:
-                    listener.put(chunk)
+                    listener.put(chunk, len(chunk.data))
             self._tell_end(Ended(self._process.wait()))
         except SandboxException as error:
             self._tell_end(Failed(error))
+        except Exception as error:  # noqa: BLE001  any provider may be behind this; its bug must not hang a client
+            self._tell_end(Failed(SandboxException(f"the provider failed: {type(error).__name__}: {error}")))
 
     def _tell_started(self, pid: int) -> None:
         with self._lock:

@@ -6,12 +6,14 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+
+from ai4j_sandbox.frozen import EMPTY
 
 from .faults import Answer, Effect, End, Hang, Reset, Send, Step, Wait
 
@@ -33,11 +35,17 @@ class Reply:
     body: bytes | AsyncGenerator[bytes, None] = b""
 
 
-def json_reply(document: Any, status: int = 200, **headers: str) -> Reply:
-    """Return a JSON answer; header names are given with underscores."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgraded(Reply):
+    """A connection that its handler took over (a websocket); nothing is left to send."""
+
+    response: web.StreamResponse
+
+
+def json_reply(document: Any, status: int = 200, headers: Mapping[str, str] = EMPTY) -> Reply:
+    """Return a JSON answer."""
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    return Reply(status=status, headers={"Content-Type": JSON_TYPE, **named}, body=body)
+    return Reply(status=status, headers={"Content-Type": JSON_TYPE, **headers}, body=body)
 
 
 def text_reply(text: str, status: int) -> Reply:
@@ -62,6 +70,12 @@ def reset_connection(transport: asyncio.BaseTransport | None) -> None:
     if connection is not None and not transport.is_closing():
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     transport.abort()
+
+
+def drop_connection(transport: asyncio.BaseTransport | None) -> None:
+    """Reset a connection unless it is ending already."""
+    if transport is not None and not transport.is_closing():
+        reset_connection(transport)
 
 
 def answered_instead(effect: Effect | None) -> Reply | None:
@@ -94,6 +108,8 @@ async def deliver(request: web.Request, reply: Reply, effect: Effect | None = No
     if isinstance(effect, Reset):
         reset_connection(request.transport)
         raise Gone
+    if isinstance(reply, Upgraded):
+        return reply.response
     body_filter = None if effect is None or isinstance(effect, Answer | Hang) else effect.body_filter()
     if isinstance(reply.body, bytes) and body_filter is None:
         return web.Response(status=reply.status, headers=reply.headers, body=reply.body)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
 from urllib.parse import unquote
 
-HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[object]])
+from aiohttp import web
+
+from .reply import Reply
+
+Handler = Callable[[web.Request, dict[str, str]], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """A handler and the parameters from the path."""
 
-    handler: Callable[..., Awaitable[object]]
+    handler: Handler
     parameters: dict[str, str]
 
 
@@ -30,9 +33,9 @@ class Router:
     """A table of routes such as ``GET /sandboxes/{sandbox_id}``. A parameter is one path segment, percent-decoded."""
 
     def __init__(self) -> None:
-        self._routes: list[tuple[str, re.Pattern[str], Callable[..., Awaitable[object]]]] = []
+        self._routes: list[tuple[str, re.Pattern[str], Handler]] = []
 
-    def add(self, method: str, template: str, handler: Callable[..., Awaitable[object]]) -> None:
+    def add(self, method: str, template: str, handler: Handler) -> None:
         """Let `handler` answer requests of this method whose raw path fits the template."""
         pattern = "".join(
             f"(?P<{part[1:-1]}>[^/]+)" if part.startswith("{") else re.escape(part)

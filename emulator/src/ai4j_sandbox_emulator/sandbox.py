@@ -17,7 +17,7 @@ from ai4j_sandbox.spi import SandboxSession, SupportsPause
 
 from .metrics import Sample, measure
 from .process import EmulatedProcess
-from .reply import reset_connection
+from .reply import Gone, reset_connection
 from .state import Action, Lifetime, OnTimeout, Phase, moved
 from .watching import Watcher
 
@@ -176,9 +176,14 @@ class Sandbox:
 
     @contextmanager
     def connected(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
-        """Count a connection as one into this sandbox while its request lasts."""
-        if transport is None:
-            raise ConnectionResetError
+        """Count a connection as one into this sandbox while its request lasts.
+
+        Raises:
+            Gone: The sandbox stopped running in the meantime, or the client left.
+        """
+        if transport is None or self.phase is not Phase.RUNNING:
+            reset_connection(transport)
+            raise Gone
         self._connections.add(transport)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Kept workspaces: the files below the home directory as a tar archive. Memory and the rest of the disk are not kept."""
+"""Kept workspaces: the files below the home directory as a tar archive. Memory and the rest of the disk are not."""
 
 from __future__ import annotations
 

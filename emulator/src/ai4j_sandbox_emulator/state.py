@@ -27,6 +27,7 @@ class Action(StrEnum):
     PAUSED = "paused"
     RESUME = "resume"
     RESUMED = "resumed"
+    FAIL = "fail"
     KILL = "kill"
 
 
@@ -51,6 +52,8 @@ _MOVES: dict[tuple[Phase, Action], Phase] = {
     (Phase.PAUSING, Action.PAUSED): Phase.PAUSED,
     (Phase.PAUSED, Action.RESUME): Phase.RESUMING,
     (Phase.RESUMING, Action.RESUMED): Phase.RUNNING,
+    (Phase.PAUSING, Action.FAIL): Phase.RUNNING,
+    (Phase.RESUMING, Action.FAIL): Phase.PAUSED,
     **{(phase, Action.KILL): Phase.KILLED for phase in Phase if phase is not Phase.KILLED},
 }
 

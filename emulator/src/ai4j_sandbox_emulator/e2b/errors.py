@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..reply import Reply, json_reply
+from ai4j_sandbox_emulator.reply import Reply, json_reply
 
 
 class ApiError(Exception):
@@ -26,7 +26,7 @@ class ApiError(Exception):
 
 def unknown_sandbox(sandbox_id: str) -> ApiError:
     """Return the answer for a sandbox that was never there, was killed or has expired: nothing tells them apart."""
-    return ApiError(404, f'Sandbox "{sandbox_id}" doesn\'t exist or you don\'t have access to it')
+    return ApiError(404, f"Sandbox \"{sandbox_id}\" doesn't exist or you don't have access to it")
 
 
 def invalid(message: str) -> ApiError:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus
 
-from ..sandbox import Sandbox
+from ai4j_sandbox_emulator.sandbox import LogEntry, Sandbox
+
 from .errors import ApiError, invalid
 from .replies import moment, state
 
@@ -40,9 +41,7 @@ class Page(Generic[T]):
     next_token: str | None
 
 
-def page(
-    items: Sequence[T], key: Callable[[T], Key], query: Mapping[str, str], *, ascending: bool = False
-) -> Page[T]:
+def page(items: Sequence[T], key: Callable[[T], Key], query: Mapping[str, str], *, ascending: bool = False) -> Page[T]:
     """Return the page that a query asks for.
 
     Raises:
@@ -124,8 +123,8 @@ def matching(sandboxes: Sequence[Sandbox], query: Mapping[str, str]) -> list[San
 
 
 def metadata_filter(query: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata asked for: a query string of its own inside the query, each part escaped once more."""
-    return dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True))
+    """Return the metadata asked for: a query string inside the query, escaped as a whole and in its parts."""
+    return dict(parse_qsl(unquote_plus(query.get("metadata", "")), keep_blank_values=True))
 
 
 def _started_after(query: Mapping[str, str]) -> float:
@@ -136,3 +135,40 @@ def _started_after(query: Mapping[str, str]) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         raise invalid("startedAfter must be a time") from None
+
+
+_LEVELS = ("debug", "info", "warn", "error")
+
+
+def log_page(entries: Sequence[LogEntry], query: Mapping[str, str]) -> list[LogEntry]:
+    """Return the log lines that a query asks for, the newest first unless it says forward.
+
+    Raises:
+        ApiError: 400 for a filter that cannot be read.
+    """
+    forward = _one_of(query, "direction", ("backward", "forward")) == "forward"
+    least = _LEVELS.index(_one_of(query, "level", _LEVELS))
+    cursor = _cursor(query)
+    found = [
+        entry
+        for entry in entries
+        if _LEVELS.index(entry.level) >= least
+        and query.get("search", "") in entry.message
+        and (cursor is None or (entry.logged_at * 1000 >= cursor) == forward)
+    ]
+    limit = min(int(query.get("limit") or 1000), 1000)
+    return found[:limit] if forward else found[::-1][:limit]
+
+
+def _one_of(query: Mapping[str, str], name: str, allowed: Sequence[str]) -> str:
+    value = query.get(name) or allowed[0]
+    if value not in allowed:
+        raise invalid(f"{name} must be one of {', '.join(allowed)}")
+    return value
+
+
+def _cursor(query: Mapping[str, str]) -> int | None:
+    text = query.get("cursor")
+    if text and not text.isdigit():
+        raise invalid("cursor must be a number")
+    return int(text) if text else None

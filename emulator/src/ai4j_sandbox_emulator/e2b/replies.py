@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ai4j_sandbox.frozen import thaw
+from ai4j_sandbox_emulator.envd.daemon import VERSION
+from ai4j_sandbox_emulator.metrics import Sample
+from ai4j_sandbox_emulator.sandbox import LogEntry, Sandbox
+from ai4j_sandbox_emulator.snapshots import Snapshot
+from ai4j_sandbox_emulator.state import Phase
 
-from ..envd.daemon import VERSION
-from ..metrics import Sample
-from ..sandbox import LogEntry, Sandbox
-from ..snapshots import Snapshot
-from ..state import Phase
 from .requests import CreateRequest
 
 CLIENT_ID = "emulator"

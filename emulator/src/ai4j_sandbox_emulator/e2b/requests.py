@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ai4j_sandbox.frozen import empty_mapping, freeze
 
@@ -20,6 +20,9 @@ DEFAULT_SECONDS_V2 = 300
 LEAST_REFRESH_SECONDS = 15
 MOST_FORKS = 100
 ALL_TRAFFIC = "0.0.0.0/0"
+
+T = TypeVar("T")
+DefaultT = TypeVar("DefaultT")
 
 _NETWORK_KEYS = ("allowOut", "denyOut", "egressProxy", "rules", "dnsServers", "httpsPorts")
 
@@ -113,7 +116,7 @@ def timeout_seconds(body: Any) -> int:
     Raises:
         ApiError: 400, and why.
     """
-    seconds: int = _required(_object(body), "timeout", int)
+    seconds = _required(_object(body), "timeout", int)
     return _within_limit(max(0, seconds))
 
 
@@ -172,13 +175,14 @@ def _object(body: Any) -> Mapping[str, Any]:
     return body
 
 
-def _required(document: Mapping[str, Any], name: str, kind: type) -> Any:
-    if document.get(name) is None:
+def _required(document: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    value = _typed(document, name, kind, None)
+    if value is None:
         raise invalid(f'property "{name}" is missing')
-    return _typed(document, name, kind, None)
+    return value
 
 
-def _typed(document: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+def _typed(document: Mapping[str, Any], name: str, kind: type[T], default: DefaultT) -> T | DefaultT:
     value = document.get(name)
     if value is None:
         return default
@@ -196,7 +200,7 @@ def _texts(document: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def _seconds(document: Mapping[str, Any], default: int) -> int:
-    seconds: int = _typed(document, "timeout", int, default)
+    seconds = _typed(document, "timeout", int, default)
     if seconds <= 0:
         raise ApiError(400, "Timeout must be greater than 0")
     return _within_limit(seconds)
@@ -226,7 +230,9 @@ def _check_network(network: Mapping[str, Any], *, secure: bool) -> None:
             raise ApiError(400, f"invalid denied CIDR or IP: {entry}")
     domains = [entry for entry in network.get("allowOut") or () if not _is_address(entry)]
     if domains and ALL_TRAFFIC not in denied:
-        raise ApiError(400, f"When specifying allowed domains in allow out, you must include '{ALL_TRAFFIC}' in deny out")
+        raise ApiError(
+            400, f"When specifying allowed domains in allow out, you must include '{ALL_TRAFFIC}' in deny out"
+        )
 
 
 def _is_address(entry: object) -> bool:

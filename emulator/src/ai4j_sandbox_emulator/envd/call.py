@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from ..sandbox import Sandbox
+from ai4j_sandbox_emulator.sandbox import Sandbox
+
 from .accounts import Account, PathError, resolve
 from .codec import Document
 from .connect import Code, ConnectError

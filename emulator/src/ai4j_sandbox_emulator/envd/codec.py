@@ -63,7 +63,9 @@ def decode_json(message: Message, data: bytes) -> Document:
 
 def _to_json(message: Message, document: Document) -> Document:
     written = ((field, document[field.name]) for field in message.fields if document.get(field.name) is not None)
-    return {field.name: _json_value(field, value) for field, value in written if field.presence or not _empty(field, value)}
+    return {
+        field.name: _json_value(field, value) for field, value in written if field.presence or not _empty(field, value)
+    }
 
 
 def _empty(field: Field, value: Any) -> bool:
@@ -140,7 +142,9 @@ def _integer(kind: Scalar, value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise ValueError(f"expected an integer, got {value!r}")
     number = int(value)
-    lowest, highest = {Scalar.UINT32: (0, 2**32 - 1), Scalar.SINT32: (-(2**31), 2**31 - 1)}.get(kind, (-(2**63), 2**63 - 1))
+    lowest, highest = {Scalar.UINT32: (0, 2**32 - 1), Scalar.SINT32: (-(2**31), 2**31 - 1)}.get(
+        kind, (-(2**63), 2**63 - 1)
+    )
     if not lowest <= number <= highest:
         raise ValueError(f"{number} is out of range")
     return number
@@ -284,7 +288,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 def _store(document: Document, field: Field, raw: int | bytes) -> None:
     if field.string_map:
-        entry = {number: value for number, value in _raw_fields(_payload(raw))}
+        entry = dict(_raw_fields(_payload(raw)))
         document.setdefault(field.name, {})[_payload(entry.get(1, b"")).decode()] = _payload(entry.get(2, b"")).decode()
     elif field.repeated:
         document.setdefault(field.name, []).append(_decoded(field, raw))

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..envelope import END_OF_STREAM, Envelope
-from ..reply import Reply
+from ai4j_sandbox_emulator.envelope import END_OF_STREAM, Envelope
+from ai4j_sandbox_emulator.reply import Reply
+
 from .codec import CodecError, Document, decode_binary, decode_json, encode_binary, encode_json
 from .messages import Message
 
@@ -64,7 +65,8 @@ class ConnectError(Exception):
 
     def body(self) -> bytes:
         """Return the error as a JSON object."""
-        return json.dumps({"code": self.code, "message": self.message}, ensure_ascii=False).encode()
+        document = {"code": self.code, "message": self.message}
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

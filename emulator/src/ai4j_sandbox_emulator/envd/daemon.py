@@ -6,13 +6,14 @@ import hmac
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
-from ai4j_sandbox.deadline import Clock
-from ai4j_sandbox.errors import SandboxException
 from aiohttp import web
 
-from ..envelope import Envelope, EnvelopeError, EnvelopeReader
-from ..reply import Reply, empty_reply, json_reply, text_reply
-from ..sandbox import Sandbox
+from ai4j_sandbox.deadline import Clock
+from ai4j_sandbox.errors import SandboxException
+from ai4j_sandbox_emulator.envelope import EnvelopeError, EnvelopeReader
+from ai4j_sandbox_emulator.reply import Reply, empty_reply, json_reply, text_reply
+from ai4j_sandbox_emulator.sandbox import Sandbox
+
 from .accounts import Accounts
 from .call import Call, ClientStream, Method, ServerStream, Unary
 from .codec import Document
@@ -28,7 +29,6 @@ from .connect import (
     unary_reply,
 )
 from .filesystem import FilesystemService
-from .messages import Message
 from .processes import ProcessService
 from .transfers import Transfer, TransferError, admitted, compose, download, upload
 
@@ -111,7 +111,7 @@ class EnvdDaemon:
         if form.gzip:
             headers["Connect-Content-Encoding"] = "gzip"
         if isinstance(method, ServerStream):
-            document = form.decode(method.request, (await _only_envelope(request)).content())
+            document = form.decode(method.request, await _only_message(request))
             return Reply(headers=headers, body=_stream(method, call(document), form))
         return Reply(headers=headers, body=await _consumed(request, method, call, form))
 
@@ -165,8 +165,8 @@ def _unauthorized() -> Reply:
 # --- streams --------------------------------------------------------------------------------------------------------
 
 
-async def _envelopes(request: web.Request) -> AsyncIterator[Envelope]:
-    """Yield the envelopes of a request as they arrive.
+async def _messages(request: web.Request) -> AsyncIterator[bytes]:
+    """Yield the messages of a stream of requests as they arrive.
 
     Raises:
         ConnectError: The body is no sequence of envelopes.
@@ -175,17 +175,17 @@ async def _envelopes(request: web.Request) -> AsyncIterator[Envelope]:
     try:
         async for data in request.content.iter_any():
             for envelope in reader.feed(data):
-                yield envelope
+                yield envelope.content()
         reader.finish()
     except EnvelopeError as error:
         raise ConnectError(Code.INVALID_ARGUMENT, f"protocol error: {error}") from error
 
 
-async def _only_envelope(request: web.Request) -> Envelope:
-    envelopes = [envelope async for envelope in _envelopes(request)]
-    if len(envelopes) != 1:
-        raise ConnectError(Code.UNIMPLEMENTED, f"unary request has {len(envelopes)} messages")
-    return envelopes[0]
+async def _only_message(request: web.Request) -> bytes:
+    messages = [message async for message in _messages(request)]
+    if len(messages) != 1:
+        raise ConnectError(Code.UNIMPLEMENTED, f"unary request has {len(messages)} messages")
+    return messages[0]
 
 
 async def _stream(method: ServerStream, call: Call, form: Format) -> AsyncGenerator[bytes, None]:
@@ -207,8 +207,6 @@ async def _consumed(
 ) -> bytes:
     """Return the frames that answer a stream of requests, once it is over."""
     state: object = None
-    async for envelope in _envelopes(request):
-        document = form.decode(method.request, envelope.content())
-        state = await method.method(call(document), state)
-    answer: Message = method.response
-    return form.frame(answer, {}) + form.end_frame()
+    async for message in _messages(request):
+        state = await method.method(call(form.decode(method.request, message)), state)
+    return form.frame(method.response, {}) + form.end_frame()

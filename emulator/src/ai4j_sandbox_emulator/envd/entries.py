@@ -75,14 +75,19 @@ def describe(files: SandboxFiles, entry: FileInfo, metadata: Mapping[str, Mappin
         "size": entry.size_bytes,
         "mode": mode_of(shown),
         "permissions": permissions(entry),
-        "owner": entry.owner or "user",
-        "group": entry.group or "user",
+        "owner": _account_name(entry.owner),
+        "group": _account_name(entry.group),
         "modifiedTime": entry.modified_at_epoch_ms or 0,
         "metadata": metadata.get(entry.path, {}),
     }
     if linked:
         document |= {"symlinkTarget": target.path if target else entry.target, "isSymlink": True}
     return document
+
+
+def _account_name(name: str | None) -> str:
+    """Return what an E2B machine calls the account: ``user``, whatever the provider calls its ordinary user."""
+    return "root" if name == "root" else "user"
 
 
 def mode_of(entry: FileInfo) -> int:

@@ -11,9 +11,9 @@ from typing import TypeVar
 from ai4j_sandbox.aio import in_thread
 from ai4j_sandbox.errors import SandboxException, SandboxNotFoundError
 from ai4j_sandbox.files import FileKind, SandboxFiles
+from ai4j_sandbox_emulator.sandbox import Sandbox
+from ai4j_sandbox_emulator.watching import Change, ChangeEvent, Listing, Watcher, listing
 
-from ..sandbox import Sandbox
-from ..watching import Change, ChangeEvent, Listing, Watcher, listing
 from . import messages
 from .call import Batches, Call, Method, ServerStream, Unary
 from .codec import Document
@@ -36,18 +36,26 @@ class FilesystemService:
         """Return the methods by name."""
         return {
             "Stat": Unary(request=messages.PATH_REQUEST, response=messages.ENTRY_RESPONSE, method=self.stat),
-            "ListDir": Unary(request=messages.LIST_DIR_REQUEST, response=messages.LIST_DIR_RESPONSE, method=self.list_dir),
+            "ListDir": Unary(
+                request=messages.LIST_DIR_REQUEST, response=messages.LIST_DIR_RESPONSE, method=self.list_dir
+            ),
             "MakeDir": Unary(request=messages.PATH_REQUEST, response=messages.ENTRY_RESPONSE, method=self.make_dir),
             "Move": Unary(request=messages.MOVE_REQUEST, response=messages.ENTRY_RESPONSE, method=self.move),
             "Remove": Unary(request=messages.PATH_REQUEST, response=messages.EMPTY, method=self.remove),
-            "WatchDir": ServerStream(request=messages.WATCH_REQUEST, response=messages.WATCH_DIR_RESPONSE, method=self.watch_dir),
+            "WatchDir": ServerStream(
+                request=messages.WATCH_REQUEST, response=messages.WATCH_DIR_RESPONSE, method=self.watch_dir
+            ),
             "CreateWatcher": Unary(
                 request=messages.WATCH_REQUEST, response=messages.CREATE_WATCHER_RESPONSE, method=self.create_watcher
             ),
             "GetWatcherEvents": Unary(
-                request=messages.WATCHER_REQUEST, response=messages.WATCHER_EVENTS_RESPONSE, method=self.get_watcher_events
+                request=messages.WATCHER_REQUEST,
+                response=messages.WATCHER_EVENTS_RESPONSE,
+                method=self.get_watcher_events,
             ),
-            "RemoveWatcher": Unary(request=messages.WATCHER_REQUEST, response=messages.EMPTY, method=self.remove_watcher),
+            "RemoveWatcher": Unary(
+                request=messages.WATCHER_REQUEST, response=messages.EMPTY, method=self.remove_watcher
+            ),
         }
 
     # --- entries --------------------------------------------------------------------------------------------------
@@ -173,9 +181,7 @@ async def _in_files(sandbox: Sandbox, work: Callable[..., T], *arguments: object
 # --- watches ----------------------------------------------------------------------------------------------------------
 
 
-async def changing(
-    sandbox: Sandbox, work: Callable[[SandboxFiles], T], events: Iterable[ChangeEvent] | None
-) -> T:
+async def changing(sandbox: Sandbox, work: Callable[[SandboxFiles], T], events: Iterable[ChangeEvent] | None) -> T:
     """Return what a change of files returns, and tell the watchers of it.
 
     Args:

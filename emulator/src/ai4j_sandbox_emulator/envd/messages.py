@@ -70,7 +70,9 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def _message(**fields: tuple[int, Scalar | Enumeration | Message] | tuple[int, Scalar | Enumeration | Message, str]) -> Message:
+def _message(
+    **fields: tuple[int, Scalar | Enumeration | Message] | tuple[int, Scalar | Enumeration | Message, str],
+) -> Message:
     return Message(tuple(_field(name, *description) for name, description in fields.items()))
 
 
@@ -79,7 +81,7 @@ def _field(name: str, number: int, kind: Scalar | Enumeration | Message, label: 
         number,
         name,
         kind,
-        presence=label == "optional" or isinstance(kind, Message),
+        presence=label == "optional" or (isinstance(kind, Message) and not label),
         repeated=label == "repeated",
         string_map=label == "map",
     )
@@ -95,7 +97,9 @@ EMPTY = _message()
 SIGNAL = Enumeration({0: "SIGNAL_UNSPECIFIED", 9: "SIGNAL_SIGKILL", 15: "SIGNAL_SIGTERM"})
 SELECTOR = _message(pid=(1, UINT32, "optional"), tag=(2, STRING, "optional"))
 PTY = _message(size=(1, _message(cols=(1, UINT32), rows=(2, UINT32))))
-PROCESS_CONFIG = _message(cmd=(1, STRING), args=(2, STRING, "repeated"), envs=(3, STRING, "map"), cwd=(4, STRING, "optional"))
+PROCESS_CONFIG = _message(
+    cmd=(1, STRING), args=(2, STRING, "repeated"), envs=(3, STRING, "map"), cwd=(4, STRING, "optional")
+)
 PROCESS_INPUT = _message(stdin=(1, BYTES, "optional"), pty=(2, BYTES, "optional"))
 PROCESS_EVENT = _message(
     start=(1, _message(pid=(1, UINT32))),
@@ -153,9 +157,7 @@ MOVE_REQUEST = _message(source=(1, STRING), destination=(2, STRING))
 ENTRY_RESPONSE = _message(entry=(1, ENTRY))
 LIST_DIR_REQUEST = _message(path=(1, STRING), depth=(2, UINT32))
 LIST_DIR_RESPONSE = _message(entries=(1, ENTRY, "repeated"))
-WATCH_REQUEST = _message(
-    path=(1, STRING), recursive=(2, BOOL), includeEntry=(3, BOOL), allowNetworkMounts=(4, BOOL)
-)
+WATCH_REQUEST = _message(path=(1, STRING), recursive=(2, BOOL), includeEntry=(3, BOOL), allowNetworkMounts=(4, BOOL))
 FILESYSTEM_EVENT = _message(name=(1, STRING), type=(2, EVENT_TYPE), entry=(3, ENTRY))
 WATCH_DIR_RESPONSE = _message(start=(1, EMPTY), filesystem=(2, FILESYSTEM_EVENT), keepalive=(3, EMPTY))
 WATCHER_REQUEST = _message(watcherId=(1, STRING))

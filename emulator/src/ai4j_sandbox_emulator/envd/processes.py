@@ -10,13 +10,18 @@ from typing import Any
 
 from ai4j_sandbox.aio import in_thread
 from ai4j_sandbox.capability import Capability
-from ai4j_sandbox.errors import SandboxConfigError, SandboxException
+from ai4j_sandbox.errors import (
+    SandboxConfigError,
+    SandboxException,
+    SandboxOutcomeUnknownError,
+    SandboxSessionLostError,
+)
 from ai4j_sandbox.files import FileKind
 from ai4j_sandbox.model import OutputStream, SandboxCommand, SandboxResult, TerminalSize
 from ai4j_sandbox.process import OutputChunk
+from ai4j_sandbox_emulator.process import EmulatedProcess, Ended, Expired, Failed, Listener, ProcessEvent, Started
+from ai4j_sandbox_emulator.sandbox import Sandbox
 
-from ..process import EmulatedProcess, Ended, Expired, Failed, Listener, ProcessEvent, Started
-from ..sandbox import Sandbox
 from . import messages
 from .accounts import Account, PathError, resolve
 from .call import Batches, Call, ClientStream, Method, ServerStream, Unary
@@ -76,38 +81,37 @@ class ProcessService:
 
     async def start(self, call: Call) -> Batches:
         """Start a command and tell what becomes of it."""
+        seconds = timeout_seconds(call.headers)
         command = await start_command(call)
         process = call.sandbox.prepare(command, call.document.get("tag"))
         listener = process.listen()
         process.run()
         call.sandbox.log("info", "process started", command=command.shell_line()[:1000])
-        self._limit_process(call, process, listener)
+        if seconds is not None:
+            self._limit_process(call.sandbox, process, listener, seconds)
         async with aclosing(_told(process, listener, keepalive_seconds(call.headers))) as batches:
             async for batch in batches:
                 yield batch
 
     async def connect(self, call: Call) -> Batches:
         """Tell what becomes of a command from here on; of one that ended a moment ago, how."""
+        seconds = timeout_seconds(call.headers)
         process = _select(call.sandbox.known_processes(), call.document.get("process", {}))
         listener = process.listen()
-        seconds = timeout_seconds(call.headers)
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, listener.put_now, Expired())
         async with aclosing(_told(process, listener, keepalive_seconds(call.headers))) as batches:
             async for batch in batches:
                 yield batch
 
-    def _limit_process(self, call: Call, process: EmulatedProcess, listener: Listener) -> None:
+    def _limit_process(self, sandbox: Sandbox, process: EmulatedProcess, listener: Listener, seconds: float) -> None:
         """End the command when the call's time is up, also when the client has long left."""
-        seconds = timeout_seconds(call.headers)
-        if seconds is None:
-            return
 
         def expire() -> None:
             if process.end is None:
                 # The stream learns of it first: a client must see a deadline, not a killed command.
                 listener.put_now(Expired())
-                self._spawn(_signal(call.sandbox, process, "SIGKILL"))
+                self._spawn(_signal(sandbox, process, "SIGKILL"))
 
         asyncio.get_running_loop().call_later(seconds, expire)
 
@@ -250,8 +254,14 @@ def _raise_failure(event: ProcessEvent) -> None:
     if isinstance(event, Expired):
         raise ConnectError(Code.DEADLINE_EXCEEDED, "context deadline exceeded")
     if isinstance(event, Failed):
-        wrong = isinstance(event.error, SandboxConfigError)
-        raise ConnectError(Code.INVALID_ARGUMENT if wrong else Code.INTERNAL, event.error.message)
+        raise ConnectError(_failure_code(event.error), event.error.message)
+
+
+def _failure_code(error: SandboxException) -> Code:
+    if isinstance(error, SandboxConfigError):
+        return Code.INVALID_ARGUMENT
+    lost = isinstance(error, SandboxSessionLostError | SandboxOutcomeUnknownError)
+    return Code.UNAVAILABLE if lost else Code.INTERNAL
 
 
 def event_messages(event: ProcessEvent, *, terminal: bool) -> Iterator[Document]:
@@ -311,7 +321,9 @@ def _select(processes: list[EmulatedProcess], selector: Document) -> EmulatedPro
 
 async def _write(process: EmulatedProcess, given: Document) -> None:
     if ("pty" in given) != process.is_terminal:
-        raise ConnectError(Code.INTERNAL, f"error writing to {'tty' if 'pty' in given else 'stdin'}: not assigned to process")
+        raise ConnectError(
+            Code.INTERNAL, f"error writing to {'tty' if 'pty' in given else 'stdin'}: not assigned to process"
+        )
     if not process.is_terminal and not process.accepts_stdin:
         raise ConnectError(Code.INTERNAL, "error writing to stdin: stdin not enabled or closed")
     try:

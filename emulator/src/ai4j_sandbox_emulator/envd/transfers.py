@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 from itertools import chain
 from typing import Literal
+from urllib.parse import quote
+
+from aiohttp import BodyPartReader, web
 
 from ai4j_sandbox.aio import in_thread
 from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.files import CHUNK_BYTES, FileInfo, FileKind, SandboxFiles
-from aiohttp import BodyPartReader, web
+from ai4j_sandbox_emulator.bridge import awaitable, blocking
+from ai4j_sandbox_emulator.reply import Gone, Reply, json_reply
+from ai4j_sandbox_emulator.sandbox import Sandbox
+from ai4j_sandbox_emulator.watching import Change, ChangeEvent
 
-from ..bridge import awaitable, blocking
-from ..reply import Reply, json_reply
-from ..sandbox import Sandbox
-from ..watching import Change, ChangeEvent
 from .accounts import Account, Accounts, PathError, UnknownUserError, resolve
 from .codec import Document, encode_json
 from .connect import HTTP_STATUS, ConnectError
@@ -96,7 +98,7 @@ async def download(transfer: Transfer) -> Reply:
     headers = _file_headers(entry)
     if _unchanged(entry, request.headers):
         return Reply(status=304, headers=headers)
-    chunks = transfer.sandbox.session.files.read_chunks(entry.path)
+    chunks = await in_thread(_begun, transfer.sandbox.session.files.read_chunks(entry.path))
     if _accepts_gzip(request.headers):
         return Reply(headers={**headers, "Content-Encoding": "gzip"}, body=_streamed(gzipped(chunks)))
     span = byte_range(request.headers.get("Range"), entry.size_bytes)
@@ -118,10 +120,15 @@ def _readable(files: SandboxFiles, path: str) -> FileInfo:
     return entry
 
 
+def _begun(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Return the chunks with the first already read: what cannot be read at all is still an error with a status."""
+    return chain([first] if (first := next(chunks, b"")) else [], chunks)
+
+
 def _file_headers(entry: FileInfo) -> dict[str, str]:
     return {
         "Content-Type": mimetypes.guess_type(entry.name)[0] or "application/octet-stream",
-        "Content-Disposition": f'inline; filename="{entry.name.encode("ascii", "replace").decode()}"',
+        "Content-Disposition": f"inline; filename*=utf-8''{quote(entry.name, safe='')}",
         "Last-Modified": formatdate((entry.modified_at_epoch_ms or 0) / 1000, usegmt=True),
         "Vary": "Accept-Encoding",
     }
@@ -176,8 +183,11 @@ def gzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def _streamed(chunks: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
-    async for chunk in awaitable(chunks):
-        yield chunk
+    try:
+        async for chunk in awaitable(chunks):
+            yield chunk
+    except SandboxException as error:
+        raise Gone from error  # too late for a status: a body that stops short is all that can be said
 
 
 # --- upload -------------------------------------------------------------------------------------------------------
@@ -210,16 +220,13 @@ async def _upload_parts(transfer: Transfer, metadata: dict[str, str]) -> list[Do
     async for part in await transfer.request.multipart():
         if not isinstance(part, BodyPartReader) or part.name != "file":
             continue
-        path = transfer.path(transfer.request.query.get("path") or _filename(part))
+        path = transfer.path(transfer.request.query.get("path") or part.filename or "")
         if any(path == earlier["path"] for earlier in written):
-            raise TransferError(400, f"you cannot upload multiple files to the same path '{path}' in one upload request")
+            raise TransferError(
+                400, f"you cannot upload multiple files to the same path '{path}' in one upload request"
+            )
         written.append(await _write(transfer, path, _part_chunks(part), metadata))
     return written
-
-
-def _filename(part: BodyPartReader) -> str:
-    """Return the whole file name of a part, directories included, which libraries like to cut off."""
-    return part.filename or ""
 
 
 async def _part_chunks(part: BodyPartReader) -> AsyncIterator[bytes]:
