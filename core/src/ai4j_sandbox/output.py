@@ -59,7 +59,8 @@ class OutputCapture:
     @property
     def dropped_bytes(self) -> int:
         """How many bytes are no longer kept."""
-        return self.captured().dropped_bytes
+        kept = sum(map(len, self._head)) + min(self._tail_size, self._tail_limit)
+        return self.total_bytes - kept
 
     def captured(self) -> CapturedOutput:
         """Return what was kept so far."""

@@ -474,7 +474,7 @@ class SandboxProcess:
 
     def _tell_dropped(self) -> None:
         for stream, capture in self._captures.items():
-            dropped = capture.captured().dropped_bytes
+            dropped = capture.dropped_bytes
             if dropped:
                 message = f"{stream} truncated: {dropped} of {capture.total_bytes} bytes dropped"
                 self._events.tell(SandboxEventType.COMMAND_OUTPUT, message, stream=stream, dropped_bytes=dropped)

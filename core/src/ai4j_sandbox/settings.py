@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -31,6 +33,8 @@ SUMMARY_FIELDS = ("provider_id", "profile", "labels")
 _SPEC_FIELDS = ("image", "workspace_id")
 _TRUE_WORDS = frozenset(("true", "1", "yes", "on"))
 _FALSE_WORDS = frozenset(("false", "0", "no", "off"))
+_DURATION = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,6})?) *(ms|s|m|h)?")
+_MILLIS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
 class Kind(StrEnum):
@@ -38,6 +42,8 @@ class Kind(StrEnum):
 
     TEXT = "text"
     INTEGER = "integer"
+    DURATION = "duration"
+    """A number of the setting's `unit`; text may carry a unit of its own (``750ms``, ``30s``, ``5m``, ``1h``)."""
     BOOLEAN = "boolean"
     URL = "url"
     MAPPING = "mapping"
@@ -109,12 +115,17 @@ class Setting:
             SandboxConfigError: It cannot be one; the message names `knob` and never shows a secret.
         """
         try:
-            converted = _CONVERTERS[self.kind](value)
+            converted = self._typed(value)
             self._check(converted)
             return self.parse(converted) if self.parse else converted
         except ValueError as error:
             shown = "" if self.secret else f", got {_shown(value)}"
             raise SandboxConfigError(f"{knob} {error}{shown}", hint=self._advice()) from None
+
+    def _typed(self, value: Any) -> Any:
+        if self.kind is Kind.DURATION:
+            return _to_duration(value, self.unit or "s")
+        return _CONVERTERS[self.kind](value)
 
     def _check(self, value: Any) -> None:
         if self.minimum is not None and value < self.minimum:
@@ -152,6 +163,16 @@ def _to_integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("must be a whole number")
     return value
+
+
+def _to_duration(value: Any, unit: str) -> float:
+    """Return a number of `unit`; only text can say that it is in another one."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("must be a number")
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError(f"must be a number of {unit}, or one with a unit of its own: ms, s, m or h")
+    return float(match[1]) * _MILLIS[match[2] or unit] / _MILLIS[unit]
 
 
 def _to_boolean(value: Any) -> bool:
@@ -223,6 +244,42 @@ def variable_entries(values: Mapping[str, Any]) -> Mapping[str, str]:
                 f"must not hold {name}: give a secret to the one command that needs it, in its environment"
             )
     return values
+
+
+def credential_text(text: str) -> str:
+    """Return a key or token that a header can carry (a `Setting.parse`).
+
+    Raises:
+        ValueError: It holds blanks or something outside ASCII.
+    """
+    if not text.isascii() or " " in text:
+        raise ValueError("must consist of letters, digits and punctuation, as the service gave it")
+    return text
+
+
+def directory_path(text: str) -> str:
+    """Return an absolute directory of a sandbox, in its shortest spelling (a `Setting.parse`).
+
+    Raises:
+        ValueError: It is not absolute.
+    """
+    if not text.startswith("/"):
+        raise ValueError("must be an absolute directory of the sandbox")
+    return posixpath.normpath(text)
+
+
+def known_entries(*names: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Return a `Setting.parse` for a mapping that a service reads only these entries of, and ignores the others."""
+
+    def parse(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        for key in values:
+            if key not in names:
+                nearest = difflib.get_close_matches(key, names, n=1)
+                advice = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(names)}"
+                raise ValueError(f"must not hold {mask_text(key)!r}, which the service would ignore; {advice}")
+        return values
+
+    return parse
 
 
 _CONVERTERS: Mapping[Kind, Callable[[Any], Any]] = {

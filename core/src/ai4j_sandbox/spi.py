@@ -161,8 +161,8 @@ class SandboxSession(ABC):
 
     def __init__(self, description: SessionDescription) -> None:
         self._description = description
-        self._spec = replace(description.spec, config=EMPTY, labels=filter_labels(description.spec.labels))
         self._scrubber = Scrubber(description.secrets)
+        self._spec = replace(description.spec, config=EMPTY, labels=_safe_labels(description, self._scrubber))
         self._status = SandboxStatus.RUNNING
         self._lock = threading.Lock()
         self._closing = threading.Lock()
@@ -513,6 +513,12 @@ class SandboxSession(ABC):
             # An observer must not be able to break a command: this is the one door to foreign callbacks.
             with suppress(Exception):
                 callback(event)
+
+
+def _safe_labels(description: SessionDescription, scrubber: Scrubber) -> dict[str, str | None]:
+    """The labels that may be shown: without sensitive names, and without the secrets this session knows."""
+    labels = filter_labels(description.spec.labels)
+    return {name: value and scrubber.text(value) for name, value in labels.items()}
 
 
 # --- what only some can do --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.testing import SandboxContract
 from ai4j_sandbox_local import LocalProvider

@@ -1,8 +1,8 @@
 """One command's channel: its pipes, read and written by the host itself, and the agent's word about its end.
 
-`receive` waits on everything at once: output, room in the command's stdin, and the conversation with the agent. Once the
-exit has arrived, what was written before it is read, and nothing more is waited for: a process that the command left
-behind may hold the pipes for as long as it likes.
+`receive` waits on everything at once: output, room in the command's stdin, and the conversation with the agent. Once
+the exit has arrived, what was written before it is read, and nothing more is waited for: a process that the command
+left behind may hold the pipes for as long as it likes.
 """
 
 from __future__ import annotations
@@ -212,6 +212,7 @@ class LocalChannel(ProcessChannel):
         self._using = threading.Lock()  # held while descriptors are in use, so that `close` cannot pull them away
         self._closing = False
         self._closed = False
+        self._kept: deque[OutputChunk] = deque()
 
     def receive(self, timeout: float | None) -> OutputChunk | ProcessExit | None:
         """Return the next chunk or the exit; also hands pending stdin to the command."""
@@ -222,10 +223,18 @@ class LocalChannel(ProcessChannel):
                 chunk = self._wait(timeout)
                 if chunk is not None or self._end is None:
                     return chunk
-            chunk = self._leftover()
-            if chunk is None and isinstance(self._end, SandboxException):
-                raise self._end
-            return chunk or self._end
+            return self._leftover() or self._ended()
+
+    def sandbox_ended(self) -> None:
+        """The sandbox is gone: keep what it had written for a later `receive`, and let go of all descriptors."""
+        with self._using:
+            if self._closed:
+                return
+            if self._end is None:
+                self._hear()
+            while chunk := self._leftover():
+                self._kept.append(chunk)
+            self._close()
 
     def _wait(self, timeout: float | None) -> OutputChunk | None:
         """Wait for output, which is returned, or for the end, or for `timeout` seconds."""
@@ -265,7 +274,14 @@ class LocalChannel(ProcessChannel):
             if not output.ended:
                 output.command_ended()
 
+    def _ended(self) -> ProcessExit | None:
+        if isinstance(self._end, SandboxException):
+            raise self._end
+        return self._end
+
     def _leftover(self) -> OutputChunk | None:
+        if self._closed:
+            return self._kept.popleft() if self._kept else None
         for output in self._outputs:
             if not output.ended and (data := output.read()):
                 return OutputChunk(output.stream, data)
@@ -277,7 +293,7 @@ class LocalChannel(ProcessChannel):
         if self._end is not None or self._closing:
             return False
         try:
-            self._client.call({"do": "kill", "id": self._command_id, "signal": number})
+            self._client.call({"do": "kill", "id": self._command_id, "number": number})
         except AgentRefusal:  # no such command runs: it has ended, and its exit is on the way
             return False
         return True
@@ -307,11 +323,13 @@ class LocalChannel(ProcessChannel):
         self._closing = True
         self._conversation.wake()
         with self._using:
-            if self._closed:
-                return
-            self._closed = True
-            self._conversation.close()
-            for output in self._outputs:
-                os.close(output.descriptor)
-            if self._stdin is not None:
-                self._stdin.close()
+            if not self._closed:
+                self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        self._conversation.close()
+        for output in self._outputs:
+            os.close(output.descriptor)
+        if self._stdin is not None:
+            self._stdin.close()

@@ -14,7 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ai4j_sandbox.errors import Outcome, SandboxException, SandboxProtocolError, SandboxTimeoutError
+from ai4j_sandbox.errors import (
+    Outcome,
+    SandboxCapacityError,
+    SandboxException,
+    SandboxProtocolError,
+    SandboxTimeoutError,
+)
 
 from .payloads import AgentRefusal, Payload
 
@@ -57,8 +63,9 @@ class AgentClient:
 
         Raises:
             SandboxSessionLostError: The sandbox is gone.
+            SandboxCapacityError: This process can open no more files.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = _reply_sockets()
         message, carriers = _pack(request)
         try:
             with theirs:
@@ -152,6 +159,17 @@ class Conversation:
         self._socket.close()
 
 
+def _reply_sockets() -> tuple[socket.socket, socket.socket]:
+    try:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise SandboxCapacityError(
+            f"no connection to the sandbox: {error.strerror}",
+            hint="close sessions or files",
+            outcome=Outcome.NOT_STARTED,
+        ) from error
+
+
 def _pack(payload: Payload) -> tuple[bytes, list[int]]:
     data = json.dumps(payload).encode()
     if len(data) <= _LONGEST_INLINE:
@@ -175,5 +193,3 @@ def _unpack(message: bytes, descriptors: list[int]) -> dict[str, Any]:
     if not isinstance(payload, dict):
         raise SandboxProtocolError("an answer of the agent is not a JSON object")
     return payload
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,7 +17,21 @@ from ai4j_sandbox.settings import Kind, ResolvedSettings, Setting, SettingsTable
 PROVIDER_ID = "local"
 DEFAULT_WORKSPACE = "/workspace"
 
-_SYSTEM_DIRECTORIES = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr")
+_SYSTEM_DIRECTORIES = (
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "proc",
+    "run",
+    "sbin",
+    "sys",
+    "usr",
+)
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -126,7 +140,9 @@ def _parse_environment(values: Mapping[str, Any]) -> Mapping[str, str]:
         if not isinstance(value, str) or "\0" in value:
             raise ValueError(f"must hold only text without NUL, unlike the value of {name}")
         if is_sensitive_key(name):
-            raise ValueError(f"must not hold {name}: give a secret to the one command that needs it, in its environment")
+            raise ValueError(
+                f"must not hold {name}: give a secret to the one command that needs it, in its environment"
+            )
     return values
 
 
@@ -143,7 +159,7 @@ SETTINGS = SettingsTable(
             default=Isolation.AUTO,
             choices=tuple(Isolation),
             parse=Isolation,
-            help="auto takes the strongest tier the machine allows; none is no sandbox at all and never chosen by auto.",
+            help="auto takes the strongest tier the machine allows, but never none, which is no sandbox at all.",
         ),
         Setting(
             name="network",
@@ -204,12 +220,16 @@ SETTINGS = SettingsTable(
             unit="s",
             help="Life of the sandbox; it destroys itself then. Without it, it lives until closed.",
         ),
-        _limit("memory_megabytes", "memoryMegabytes", "Memory of the whole sandbox; needs a writable cgroup.", minimum=16),
+        _limit(
+            "memory_megabytes", "memoryMegabytes", "Memory of the whole sandbox; needs a writable cgroup.", minimum=16
+        ),
         _limit("max_processes", "maxProcesses", "Processes and threads of the whole sandbox.", minimum=4),
         _limit("max_file_megabytes", "maxFileMegabytes", "Size of any file a command writes.", unit="MB"),
         _limit("cpu_seconds", "cpuSeconds", "Processor time of each process.", unit="s"),
         _limit("max_open_files", "maxOpenFiles", "Open files of each process.", minimum=64),
-        _limit("workspace_megabytes", "workspaceMegabytes", "Size of the private workspace; 1024 where it can be limited."),
+        _limit(
+            "workspace_megabytes", "workspaceMegabytes", "Size of the private workspace; 1024 where it can be limited."
+        ),
         Setting(
             name="bubblewrap",
             env=("AI4J_LOCAL_BWRAP",),
@@ -252,3 +272,33 @@ def local_config(settings: ResolvedSettings) -> LocalConfig:
         ),
         bubblewrap=settings["bubblewrap"],
     )
+
+
+# --- what a tier can honour ---------------------------------------------------------------------------------------
+
+
+def unhonoured(tier: Isolation, config: LocalConfig) -> list[tuple[str, str]]:
+    """Return the settings that a tier would have to ignore, each with the reason."""
+    if tier in (Isolation.AUTO, Isolation.NAMESPACE):
+        return []
+    found = []
+    if config.limits.workspace_megabytes is not None:
+        found.append(("config.workspaceMegabytes", f"the tier {tier} cannot limit the workspace's size"))
+    if config.workspace not in (DEFAULT_WORKSPACE, config.workspace_dir):
+        found.append(("workspace_id", f"the tier {tier} has no file system of its own, so no path to choose"))
+    if any(mount.source != mount.target for mount in config.mounts):
+        found.append(("config.mounts", f"the tier {tier} shows files at their own path only: target must equal source"))
+    if tier is Isolation.NONE:
+        found += _unhonoured_without_isolation(config)
+    return found
+
+
+def _unhonoured_without_isolation(config: LocalConfig) -> Iterator[tuple[str, str]]:
+    if config.network is False:
+        yield "config.network", "without isolation there is always a network"
+    if config.limits.max_processes is not None:
+        yield "config.maxProcesses", "without isolation the limit would count the user's other processes"
+    if any(not mount.writable for mount in config.mounts):
+        yield "config.mounts", "without isolation nothing can be made read-only"
+    if config.workspace_dir is not None and config.workspace_mode is MountMode.READ_ONLY:
+        yield "config.workspaceMode", "without isolation nothing can be made read-only"

@@ -5,16 +5,17 @@ Paths are resolved inside, so no link leads out. What is opened for reading is a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ai4j_sandbox.errors import SandboxFileError, SandboxProtocolError, SessionState
+from ai4j_sandbox.errors import SandboxException, SandboxFileError, SandboxProtocolError, SessionState
 from ai4j_sandbox.files import CHUNK_BYTES, FileInfo, SandboxFiles
 
 from .client import AgentClient, Answer
-from .payloads import AgentRefusal, file_error, file_info
+from .payloads import AgentRefusal, file_error, file_info, list_of, text_of
 
 
 class LocalFiles(SandboxFiles):
@@ -33,20 +34,21 @@ class LocalFiles(SandboxFiles):
     def write_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         """Write to a new file beside the old one, which takes its place at the end."""
         answer = self._ask("create", path)
-        temporary, final = str(answer.payload["temporary"]), str(answer.payload["final"])
-        try:
-            with open(_regular_file(answer), "wb", buffering=0) as file:
+        with open(_regular_file(answer), "wb", buffering=0) as file:
+            temporary, final = text_of(answer.payload, "temporary"), text_of(answer.payload, "final")
+            try:
                 for chunk in chunks:
                     _write(file.fileno(), chunk, path)
-            self._ask("commit", path, temporary=temporary, final=final)
-        except BaseException:
-            self._ask("remove", temporary, recursive=False)
-            raise
+                self._ask("commit", path, temporary=temporary, final=final)
+            except BaseException:
+                with contextlib.suppress(SandboxException):  # what happened before is what matters
+                    self._ask("remove", temporary, recursive=False)
+                raise
 
     def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
         """Return the entries below a directory."""
         answer = self._ask("list", path, depth=depth)
-        return sorted((file_info(entry) for entry in answer.payload["entries"]), key=lambda info: info.path)
+        return sorted((file_info(entry) for entry in list_of(answer.payload, "entries")), key=lambda info: info.path)
 
     def stat(self, path: str) -> FileInfo:
         """Describe one path."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ai4j_sandbox.capability import NATIVE, Capabilities, Capability, IsolationLevel, ProviderInfo, Requirement, emulated
+from ai4j_sandbox.capability import (
+    NATIVE,
+    Capabilities,
+    Capability,
+    IsolationLevel,
+    ProviderInfo,
+    Requirement,
+    emulated,
+)
 from ai4j_sandbox.hookspecs import ProviderRegistration, hookimpl
 from ai4j_sandbox.spi import SandboxProvider
 
@@ -25,7 +33,9 @@ INFO = ProviderInfo(
             Capability.ARTIFACTS: emulated("found by a shell script in the sandbox"),
             Capability.TERMINAL: NATIVE,
             Capability.BACKGROUND: NATIVE,
-            Capability.PORTS: emulated("each connection is copied to the host's loopback, which all local users can reach"),
+            Capability.PORTS: emulated(
+                "each connection is copied to the host's loopback, which all local users can reach"
+            ),
             Capability.PAUSE: emulated("every process is stopped by a signal; memory stays in use"),
             Capability.EXTEND: NATIVE,
             Capability.METRICS: emulated("memory is the sum over the processes, shared pages counted for each"),

@@ -23,9 +23,9 @@ from ai4j_sandbox.errors import (
 from ai4j_sandbox.files import FileInfo, FileKind
 from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox.process import ProcessExit
-from ai4j_sandbox.spi import ProcessSummary
+from ai4j_sandbox.spi import Metrics, ProcessSummary
 
-from .config import LocalConfig
+from .config import Limits, LocalConfig
 
 Payload = Mapping[str, Any]
 
@@ -103,7 +103,7 @@ def file_info(payload: Payload) -> FileInfo:
     owner = payload.get("owner")
     target = payload.get("target")
     return FileInfo(
-        path=str(payload["path"]),
+        path=text_of(payload, "path"),
         kind=_KINDS.get(_whole(payload, "kind"), FileKind.OTHER),
         size_bytes=_whole(payload, "size"),
         mode=_whole(payload, "mode"),
@@ -118,9 +118,35 @@ def process_summary(payload: Payload) -> ProcessSummary:
     """Return the description of one running command."""
     return ProcessSummary(
         pid=_whole(payload, "pid"),
-        command=" ".join(map(str, payload["command"])),
-        command_id=str(payload["id"]),
+        command=" ".join(map(str, list_of(payload, "command"))),
+        command_id=text_of(payload, "id"),
     )
+
+
+def usage_metrics(payload: Payload, limits: Limits) -> Metrics:
+    """Return what a sandbox uses."""
+    return Metrics(
+        memory_bytes=_whole(payload, "memory"),
+        memory_limit_bytes=None if limits.memory_megabytes is None else limits.memory_megabytes * 1024 * 1024,
+        disk_bytes=_whole(payload, "disk"),
+        disk_limit_bytes=_whole(payload, "disk_limit"),
+    )
+
+
+def text_of(payload: Payload, name: str) -> str:
+    """Return a text that an answer must have."""
+    value = payload.get(name)
+    if not isinstance(value, str):
+        raise SandboxProtocolError(f"the agent's answer has no usable {name!r}")
+    return value
+
+
+def list_of(payload: Payload, name: str) -> list[Any]:
+    """Return a list that an answer must have."""
+    value = payload.get(name)
+    if not isinstance(value, list):
+        raise SandboxProtocolError(f"the agent's answer has no usable {name!r}")
+    return value
 
 
 def _whole(payload: Payload, name: str) -> int:

@@ -48,7 +48,7 @@ class PortForwarder:
     def _accept(self) -> None:
         with self._listener:
             while True:
-                ready, _, _ = select.select([self._listener, self._ended], [], [])
+                ready, _, _ = select.select([self._listener.fileno(), self._ended], [], [])
                 if self._ended in ready:
                     return
                 with contextlib.suppress(OSError):  # the client gave up before we came

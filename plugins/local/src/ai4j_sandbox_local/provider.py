@@ -12,7 +12,7 @@ from ai4j_sandbox.errors import SandboxConfigError
 from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.spi import Health, SandboxProvider, SandboxSession, SessionDescription
 
-from .config import PROVIDER_ID, SETTINGS, Isolation, LocalConfig, local_config
+from .config import PROVIDER_ID, SETTINGS, Isolation, LocalConfig, local_config, unhonoured
 from .hooks import INFO
 
 
@@ -24,6 +24,7 @@ class LocalProvider(SandboxProvider):
     """
 
     info = INFO
+    settings = SETTINGS
 
     def __init__(self, **arguments: Any) -> None:
         for name in arguments:
@@ -33,19 +34,13 @@ class LocalProvider(SandboxProvider):
 
     def check(self, spec: SandboxSpec | None) -> Admission:
         """Decide from the spec alone; what depends on the machine is found out when the sandbox is created."""
-        admission = Admission(provider_id=self.provider_id, decisions=SETTINGS.check(spec))
-        return admission if not admission.accepted else self._check_together(spec, admission)
-
-    def _check_together(self, spec: SandboxSpec | None, admission: Admission) -> Admission:
-        """Refuse what excludes each other, and what the tier asked for by name cannot honour."""
+        admission = super().check(spec)
+        if not admission.accepted:
+            return admission
         try:
             config = self._config(spec)
         except SandboxConfigError as error:
             return _refusing(admission, [("config", error.message)])
-        if config.isolation is Isolation.AUTO or not _on_linux():
-            return admission
-        from .isolation.tiers import unhonoured  # only Linux has what it imports
-
         return _refusing(admission, unhonoured(config.isolation, config))
 
     def _config(self, spec: SandboxSpec | None) -> LocalConfig:

@@ -8,11 +8,14 @@ import select
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
     Outcome,
+    SandboxCapacityError,
+    SandboxConfigError,
     SandboxConflictError,
     SandboxException,
     SandboxNotFoundError,
@@ -30,10 +33,11 @@ from .client import ANSWER_SECONDS, AgentClient, Answer, Conversation
 from .config import LocalConfig
 from .files import LocalFiles
 from .isolation.tiers import Sandbox
-from .payloads import AgentRefusal, process_summary, start_error, start_request, wants_stdin
+from .payloads import AgentRefusal, list_of, process_summary, start_error, start_request, usage_metrics, wants_stdin
 from .ports import PortForwarder
 
 _CONNECT_SECONDS = 5.0
+_CLOCK_DIFFERENCE_SECONDS = 1.0  # the agent's time began to run when it started, ours when it had answered
 
 
 class LocalSession(SandboxSession):
@@ -45,6 +49,7 @@ class LocalSession(SandboxSession):
         self._client = AgentClient(sandbox.running.control, self._explain_loss)
         self._expires = None if config.timeout_seconds is None else time.monotonic() + config.timeout_seconds
         self._paused = False
+        self._channels: weakref.WeakSet[LocalChannel] = weakref.WeakSet()
         super().__init__(description)
 
     # --- what the SPI needs
@@ -68,24 +73,36 @@ class LocalSession(SandboxSession):
             raise
 
     def _channel(self, command: SandboxCommand, conversation: Conversation, answer: Answer) -> LocalChannel:
-        pid = answer.payload.get("pid")
-        if not isinstance(pid, int | None) or len(answer.descriptors) != _ends_of(command):
+        ends = _named_ends(answer)
+        if len(ends) != len(answer.descriptors) or ends.keys() != _expected_ends(command):
             answer.discard()
             raise SandboxProtocolError("the agent's answer does not fit the command", outcome=Outcome.UNKNOWN)
-        terminal = command.terminal is not None
-        stdin = None
-        if terminal or wants_stdin(command):
-            descriptor = os.dup(answer.descriptors[0]) if terminal else answer.descriptors[0]
-            stdin = Input(descriptor, command.stdin_bytes, keep_open=command.keep_stdin_open, terminal=terminal)
-        return LocalChannel(
+        try:
+            stdin = _stdin(command, ends)
+        except OSError as error:
+            answer.discard()
+            raise SandboxCapacityError(f"the command cannot be followed: {error.strerror}") from error
+        return self._made_channel(command, conversation, answer, ends, stdin)
+
+    def _made_channel(
+        self,
+        command: SandboxCommand,
+        conversation: Conversation,
+        answer: Answer,
+        ends: Mapping[str, int],
+        stdin: Input | None,
+    ) -> LocalChannel:
+        channel = LocalChannel(
             command_id=command.command_id,
             client=self._client,
             conversation=conversation,
-            outputs=_outputs(answer.descriptors[-1:] if terminal else answer.descriptors[-2:]),
+            outputs={stream: ends[name] for name, stream in _STREAMS.items() if name in ends},
             stdin=stdin,
-            pid=pid,
-            terminal=terminal,
+            pid=answer.payload.get("pid"),
+            terminal="terminal" in ends,
         )
+        self._channels.add(channel)
+        return channel
 
     @contextlib.contextmanager
     def _terminal_for(self, command: SandboxCommand) -> Iterator[tuple[int, ...]]:
@@ -102,12 +119,14 @@ class LocalSession(SandboxSession):
 
     def _destroy(self) -> None:
         self._sandbox.destroy()
+        for channel in list(self._channels):  # also of commands that nobody waits for
+            channel.sandbox_ended()
 
     def _files(self) -> SandboxFiles:
         return LocalFiles(self._client)
 
     def _explain_loss(self) -> SandboxException:
-        if self._expires is not None and time.monotonic() >= self._expires:
+        if self._expires is not None and time.monotonic() >= self._expires - _CLOCK_DIFFERENCE_SECONDS:
             reason, hint = "its lifetime is over", "raise config.timeoutSeconds, or call extend() in time"
         else:
             reason, hint = self._sandbox.cause_of_death(), "create a new session"
@@ -117,7 +136,7 @@ class LocalSession(SandboxSession):
 
     def list_processes(self) -> list[ProcessSummary]:
         """Return the commands that still run, also those whose handle was let go."""
-        return [process_summary(item) for item in self._ask({"do": "commands"}).payload["commands"]]
+        return [process_summary(item) for item in list_of(self._ask({"do": "commands"}).payload, "commands")]
 
     def attach(self, command_id: str) -> SandboxProcess:
         """Return a process for a running command; its output is what it writes from now on, its stdin is closed.
@@ -126,35 +145,42 @@ class LocalSession(SandboxSession):
             SandboxNotFoundError: No such command runs.
             SandboxConflictError: Another handle of this session still follows it.
         """
-        self._require_open()
+        running = (process for process in self.list_processes() if process.command_id == command_id)
+        summary = next(running, None)
+        if summary is None:
+            raise _not_running(command_id)
         with self._lock:
             if command_id in self._processes:
                 raise SandboxConflictError(f"the command {command_id!r} is followed already", hint="detach() it first")
-        conversation = self._client.send({"do": "attach", "id": command_id})
+        return self._begin(SandboxCommand(command=summary.command, command_id=command_id), self._reopen_channel)
+
+    def _reopen_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
+        conversation = self._client.send({"do": "attach", "id": command.command_id})
         try:
             answer = conversation.next_answer(ANSWER_SECONDS)
         except AgentRefusal:
             conversation.close()
-            raise SandboxNotFoundError(f"no command {command_id!r} runs", session_state=SessionState.INTACT) from None
-        summary = process_summary(answer.payload)
-        channel = LocalChannel(
-            command_id=command_id,
-            client=self._client,
-            conversation=conversation,
-            outputs=_outputs(answer.descriptors),
-            stdin=None,
-            pid=summary.pid,
-            terminal=len(answer.descriptors) == 1,
-        )
-        command = SandboxCommand(command=summary.command, command_id=command_id)
-        return self._run(command, channel, Deadline(None))
+            raise _not_running(command.command_id) from None
+        except BaseException:
+            conversation.close()
+            raise
+        ends = _named_ends(answer)
+        if len(ends) != len(answer.descriptors) or not ends.keys() <= _STREAMS.keys():
+            conversation.close()
+            answer.discard()
+            raise SandboxProtocolError("the agent's answer does not fit the command", outcome=Outcome.UNKNOWN)
+        return self._made_channel(command, conversation, answer, ends, None)
 
     # --- life
 
     def pause(self) -> None:
         """Stop every process inside; commands cannot be started until `resume`."""
-        self._paused = True
-        self._ask({"do": "pause"})
+        self._paused = True  # before, so that nothing is started meanwhile
+        try:
+            self._ask({"do": "pause"})
+        except BaseException:
+            self._paused = False
+            raise
 
     def resume(self) -> None:
         """Let them go on."""
@@ -169,14 +195,7 @@ class LocalSession(SandboxSession):
 
     def metrics(self) -> Metrics:
         """Return the memory and the workspace in use."""
-        usage = self._ask({"do": "usage"}).payload
-        limit = self._config.limits.memory_megabytes
-        return Metrics(
-            memory_bytes=int(usage["memory"]),
-            memory_limit_bytes=None if limit is None else limit * 1024 * 1024,
-            disk_bytes=int(usage["disk"]),
-            disk_limit_bytes=int(usage["disk_limit"]),
-        )
+        return usage_metrics(self._ask({"do": "usage"}).payload, self._config.limits)
 
     def _ask(self, request: Mapping[str, object]) -> Answer:
         self._require_open()
@@ -185,7 +204,8 @@ class LocalSession(SandboxSession):
         except AgentRefusal as refusal:
             raise SandboxException(f"the sandbox refused: {refusal}", session_state=SessionState.INTACT) from None
         except SandboxException as error:
-            raise error.located(provider_id=self.provider_id, session_id=self.session_id)
+            error.located(provider_id=self.provider_id, session_id=self.session_id)
+            raise
 
 
 class ReachableSession(LocalSession):
@@ -199,6 +219,8 @@ class ReachableSession(LocalSession):
     def port_url(self, port: int) -> PortUrl:
         """Return the address on this host's loopback that leads to a port inside."""
         self._require_open()
+        if not 0 < port < 65536:
+            raise SandboxConfigError(f"port must be between 1 and 65535, got {port}")
         if self._config.network:
             return PortUrl(url=f"http://127.0.0.1:{port}")
         with self._forwarding:
@@ -216,6 +238,9 @@ class ReachableSession(LocalSession):
             answer = self._client.call({"do": "connect", "port": port})
         except (AgentRefusal, SandboxException) as error:
             raise ConnectionError(str(error)) from None
+        if len(answer.descriptors) != 1:
+            answer.discard()
+            raise ConnectionError("the agent handed out no connection")
         connection = socket.socket(fileno=answer.descriptors[0])
         poll = select.poll()
         poll.register(connection, select.POLLOUT)
@@ -233,10 +258,29 @@ class ReachableSession(LocalSession):
                 forwarder.close()
 
 
-def _ends_of(command: SandboxCommand) -> int:
-    """How many descriptors a started command has for us."""
-    return 1 if command.terminal else 3 if wants_stdin(command) else 2
+def _not_running(command_id: str) -> SandboxNotFoundError:
+    return SandboxNotFoundError(f"no command {command_id!r} runs", session_state=SessionState.INTACT)
 
 
-def _outputs(descriptors: tuple[int, ...]) -> dict[OutputStream, int]:
-    return dict(zip(OutputStream, descriptors, strict=False))
+_STREAMS = {"stdout": OutputStream.STDOUT, "stderr": OutputStream.STDERR, "terminal": OutputStream.STDOUT}
+
+
+def _named_ends(answer: Answer) -> dict[str, int]:
+    """The descriptors of an answer by their names, as far as both are there."""
+    return dict(zip(map(str, list_of(answer.payload, "ends")), answer.descriptors, strict=False))
+
+
+def _expected_ends(command: SandboxCommand) -> set[str]:
+    if command.terminal:
+        return {"terminal"}
+    return {"stdin", "stdout", "stderr"} if wants_stdin(command) else {"stdout", "stderr"}
+
+
+def _stdin(command: SandboxCommand, ends: Mapping[str, int]) -> Input | None:
+    """Our end of the command's input; a terminal's is a second descriptor of the one its output comes from."""
+    if "terminal" in ends:
+        descriptor = os.dup(ends["terminal"])
+        return Input(descriptor, command.stdin_bytes, keep_open=command.keep_stdin_open, terminal=True)
+    if "stdin" in ends:
+        return Input(ends["stdin"], command.stdin_bytes, keep_open=command.keep_stdin_open)
+    return None

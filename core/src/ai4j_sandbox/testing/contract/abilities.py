@@ -123,7 +123,7 @@ class AbilitiesContract(ContractSetup):
 
     def test_terminal_turns_control_c_into_a_signal(self, session: SandboxSession) -> None:
         require(session, Capability.TERMINAL, Capability.STDIN)
-        command = SandboxCommand(command="echo ready; sleep 60", terminal=TerminalSize(), keep_stdin_open=True)
+        command = SandboxCommand(command="echo ready; exec sleep 60", terminal=TerminalSize(), keep_stdin_open=True)
 
         with at_most(10), session.start(command) as process:
             next(process.output())

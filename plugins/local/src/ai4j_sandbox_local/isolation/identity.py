@@ -11,7 +11,10 @@ import secrets
 from dataclasses import dataclass
 
 NOBODY = 65534
-_UNUSED_FIRST, _UNUSED_LAST = 1879048192, 2147483646  # systemd's UIDS-GIDS table: "unused", so no account has one of them
+_UNUSED_FIRST, _UNUSED_LAST = (
+    1879048192,
+    2147483646,
+)  # systemd's UIDS-GIDS table: "unused", so no account has one of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +26,17 @@ class Identity:
     changed: bool
 
 
-def choose_identity(writable_directory: str | None) -> Identity:
+def choose_identity(private_directory: str | None) -> Identity:
     """Return who the commands run as: we ourselves, or for root a user of their own.
 
     Args:
-        writable_directory: A host directory that commands are to change; root steps down to its owner, so that new
-            files belong to them.
+        private_directory: A host directory that commands are to use and that only its owner may; root steps down to
+            that owner.
     """
     if os.geteuid() != 0:
         return current_identity()
-    if writable_directory is not None:
-        status = os.stat(writable_directory)
+    if private_directory is not None:
+        status = os.stat(private_directory)
         if status.st_uid != 0:
             return Identity(uid=status.st_uid, gid=status.st_gid or status.st_uid, changed=True)
     with open("/proc/self/uid_map") as file:

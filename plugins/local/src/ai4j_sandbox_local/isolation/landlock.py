@@ -46,7 +46,9 @@ def landlock_version() -> int:
     return max(0, int(version))
 
 
-def ruleset(version: int, *, readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], network: bool) -> Ruleset:
+def ruleset(
+    version: int, *, readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], network: bool
+) -> Ruleset:
     """Return the rules for a kernel with this Landlock version; paths that do not exist are left out."""
     files = _RIGHTS_OF_VERSION_1 | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
     files |= IOCTL_DEVICE if version >= 5 else 0

@@ -1,9 +1,13 @@
-"""Starts a sandbox with an agent inside, and ends it. Nothing outlives `RunningSandbox.destroy` or the host's process."""
+"""Starts a sandbox with an agent inside, and ends it. Nothing outlives `RunningSandbox.destroy` or the host process."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
+import io
 import json
+import marshal
 import os
 import secrets
 import select
@@ -11,6 +15,8 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -19,6 +25,9 @@ from typing import Any
 from ai4j_sandbox.errors import SandboxException
 
 from .identity import Identity
+
+PYTHON_OPTIONS = ("-I", "-S", "-B", "-X", "utf8")
+"""For the programs inside: no environment, no site packages, no caches written, UTF-8 whatever the locale."""
 
 START_SECONDS = 15.0
 END_SECONDS = 10.0
@@ -64,40 +73,64 @@ class Descriptors:
         return descriptor
 
 
+@functools.cache
 def inside_program(name: str) -> bytes:
-    """Return the source of a program that runs in the sandbox."""
-    return resources.files("ai4j_sandbox_local.inside").joinpath(f"{name}.py").read_bytes()
+    """Return an archive that Python can run: the folder `inside`, compiled, and a start of the named program.
+
+    The Python in the sandbox is the one that runs us, so it takes our compiled files.
+    """
+    folder = resources.files("ai4j_sandbox_local.inside")
+    sources = {f"inside/{file.name}": file.read_text() for file in folder.iterdir() if file.name.endswith(".py")}
+    sources["__main__.py"] = f"from inside.{name} import main\nmain()\n"
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        for path, source in sources.items():
+            files.writestr(f"{path}c", _compiled(path, source))
+    return archive.getvalue()
+
+
+def _compiled(path: str, source: str) -> bytes:
+    code = compile(source, path, "exec", dont_inherit=True)
+    never_checked = (0b01).to_bytes(4, "little") + bytes(8)  # PEP 552: by hash, and not compared with a source
+    return importlib.util.MAGIC_NUMBER + never_checked + marshal.dumps(code)
 
 
 class RunningSandbox:
     """The processes of one sandbox, and the control socket of its agent."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, diagnostics: int, agent_pid: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], control: socket.socket, diagnostics: int, agent_pid: int
+    ) -> None:
         self.process = process
         self.control = control
         self.agent_pid = agent_pid
         self._diagnostics = diagnostics
         self._agent = os.pidfd_open(agent_pid)
         self._ended = False
+        self._ending = threading.Lock()
 
     def destroy(self) -> None:
         """End everything inside and return when it is gone. Idempotent."""
-        if self._ended:
-            return
+        with self._ending:
+            if not self._ended:
+                self._destroy()
+                self._ended = True
+
+    def _destroy(self) -> None:
         with contextlib.suppress(OSError):
             self.control.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._agent, signal.SIGKILL)
         _wait_readable(self._agent, END_SECONDS)
         end_process(self.process)
-        self._ended = True
         self.control.close()
         os.close(self._agent)
         os.close(self._diagnostics)
 
     def last_words(self) -> str:
         """Return what the first process said about its end, or an empty text."""
-        return "" if self._ended else read_diagnostics(self._diagnostics)
+        with self._ending:
+            return "" if self._ended else read_diagnostics(self._diagnostics)
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
@@ -142,13 +175,21 @@ def launch(command_line: CommandLine, interpreter: str, settings: AgentSettings,
             process = _spawn(command_line(descriptors, program), descriptors.numbers, diagnostics)
         agent_pid = _greeting(ours, diagnostics, identity)
         return RunningSandbox(process, ours, diagnostics, agent_pid)
+    except ProcessLookupError:
+        _abort(process, ours, diagnostics)
+        raise LaunchError("the sandbox ended as soon as it had started") from None
     except BaseException:
-        ours.close()  # the agent ends when its control socket does
-        if process is not None:
-            process.kill()
-            process.wait()
-        os.close(diagnostics)
+        _abort(process, ours, diagnostics)
         raise
+
+
+def _abort(process: subprocess.Popen[bytes] | None, control: socket.socket, diagnostics: int) -> None:
+    """Leave nothing of a sandbox that did not start."""
+    control.close()  # an agent that is there ends when this does
+    if process is not None:
+        process.kill()
+        process.wait()
+    os.close(diagnostics)
 
 
 def _agent_program(descriptors: Descriptors, interpreter: str, settings: AgentSettings, control: int) -> list[str]:
@@ -161,7 +202,7 @@ def _agent_program(descriptors: Descriptors, interpreter: str, settings: AgentSe
         "limits": settings.limits,
         "lifetime": settings.lifetime,
     }
-    return [interpreter, "-I", "-S", "-B", f"/proc/self/fd/{source}", json.dumps(told)]
+    return [interpreter, *PYTHON_OPTIONS, f"/proc/self/fd/{source}", json.dumps(told)]
 
 
 def _spawn(arguments: Sequence[str], descriptors: Sequence[int], diagnostics: int) -> subprocess.Popen[bytes]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ai4j_sandbox.frozen import empty_mapping
-
-from ..config import LocalConfig, Mount
+from ai4j_sandbox_local.config import LocalConfig, Mount
 
 HOME = "/home/sandbox"
 USER = "sandbox"
@@ -28,11 +27,15 @@ _ETC_NETWORK = ("gai.conf", "resolv.conf")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 _FILES = {
-    "/etc/passwd": f"root:x:0:0:root:/:/bin/sh\n{USER}:x:{INSIDE_ID}:{INSIDE_ID}::{HOME}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
+    "/etc/passwd": (
+        "root:x:0:0:root:/:/bin/sh\n"
+        f"{USER}:x:{INSIDE_ID}:{INSIDE_ID}::{HOME}:/bin/sh\n"
+        "nobody:x:65534:65534::/:/bin/false\n"
+    ),
     "/etc/group": f"root:x:0:\n{USER}:x:{INSIDE_ID}:\nnogroup:x:65534:\n",
     "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n",
     "/etc/hostname": "sandbox\n",
-    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 }
 
 
@@ -79,7 +82,7 @@ def plan_layout(config: LocalConfig) -> Layout:
         files=_FILES,
         parts=(
             *(_visible(path) for path in system if path not in links),
-            *_etc(network=config.network),
+            *_etc(network=bool(config.network)),
             *(Scratch(path=path, megabytes=SCRATCH_MEGABYTES) for path in ("/tmp", "/dev/shm", HOME)),
             *_python(),
             _workspace(config),
@@ -89,7 +92,7 @@ def plan_layout(config: LocalConfig) -> Layout:
 
 
 def interpreter() -> str:
-    """Return the program behind the running Python: of the base installation, whatever virtual environment is active."""
+    """Return the program behind the running Python: of the base installation, in a virtual environment as well."""
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 

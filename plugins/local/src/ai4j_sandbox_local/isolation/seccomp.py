@@ -65,7 +65,8 @@ X86_64 = Machine(
         103, 134, 139, 153, 154, 155,  # syslog, uselib, sysfs, vhangup, modify_ldt, pivot_root
         156, 159, 161, 163, 164,  # _sysctl, adjtimex, chroot, acct, settimeofday
         165, 166, 167, 168, 169, 170, 171,  # mount, umount2, swapon, swapoff, reboot, sethostname, setdomainname
-        172, 173, 174, 175, 176, 177, 178,  # iopl, ioperm, create_module, init_module, delete_module, get_kernel_syms, query_module
+        172, 173, 174, 175, 176, 177,  # iopl, ioperm, create_module, init_module, delete_module, get_kernel_syms
+        178,  # query_module
         179, 180, 212, 227,  # quotactl, nfsservctl, lookup_dcookie, clock_settime
         246, 248, 249, 250, 272,  # kexec_load, add_key, request_key, keyctl, unshare
         298, 303, 304, 305, 308,  # perf_event_open, name_to_handle_at, open_by_handle_at, clock_adjtime, setns
@@ -83,7 +84,8 @@ AARCH64 = Machine(
         *_MODERN,
         18, 39, 40, 41, 42, 51, 58,  # lookup_dcookie, umount2, mount, pivot_root, nfsservctl, chroot, vhangup
         60, 89, 97, 104, 105, 106,  # quotactl, acct, unshare, kexec_load, init_module, delete_module
-        112, 116, 142, 161, 162, 170, 171,  # clock_settime, syslog, reboot, sethostname, setdomainname, settimeofday, adjtimex
+        112, 116, 142, 161, 162,  # clock_settime, syslog, reboot, sethostname, setdomainname
+        170, 171,  # settimeofday, adjtimex
         217, 218, 219, 224, 225,  # add_key, request_key, keyctl, swapon, swapoff
         241, 264, 265, 266, 268,  # perf_event_open, name_to_handle_at, open_by_handle_at, clock_adjtime, setns
         273, 280, 282, 294,  # finit_module, bpf, userfaultfd, kexec_file_load

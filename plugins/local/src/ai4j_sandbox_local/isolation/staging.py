@@ -45,8 +45,10 @@ def closed_directory(path: str, identity: Identity) -> str:
     return next(way for way in ways if not can_reach(f"{way}/x", identity))
 
 
-def start_program(identity: Identity, hidden: Sequence[str], cgroups: Sequence[str], program: Sequence[str]) -> list[str]:
-    """Return the argument list that runs `program` as `identity`, in the control groups, with the hidden paths shown."""
+def start_program(
+    identity: Identity, hidden: Sequence[str], cgroups: Sequence[str], program: Sequence[str]
+) -> list[str]:
+    """Return the arguments that run `program` as `identity`, in the control groups, with the hidden paths shown."""
     steps = [f"echo $$ > {shlex.quote(os.path.join(group, 'cgroup.procs'))}" for group in cgroups]
     if hidden:
         steps += _show(hidden, [closed_directory(path, identity) for path in hidden])

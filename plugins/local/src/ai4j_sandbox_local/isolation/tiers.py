@@ -1,8 +1,8 @@
 """The tiers: what each can honour, how each starts a sandbox, and which one is used.
 
 * namespace: bubblewrap, a seccomp filter, limits. The sandbox has a file system, processes and a network of its own.
-* syscall-filter: Landlock, a seccomp filter, limits, for where user namespaces are refused (Docker's default). The sandbox
-  sees the host's file system where that is granted, and the host's processes; it can touch neither.
+* syscall-filter: Landlock, a seccomp filter, limits, for where user namespaces are refused (Docker's default). The
+  sandbox sees the host's file system where that is granted, and the host's processes; it can touch neither.
 * none: no wall at all. Only when asked for by name.
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
+import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,16 +20,16 @@ from dataclasses import asdict, dataclass, field
 from ai4j_sandbox.capability import IsolationLevel
 from ai4j_sandbox.errors import SandboxConfigError, SandboxException
 from ai4j_sandbox.frozen import empty_mapping
+from ai4j_sandbox_local.config import PROVIDER_ID, Isolation, Limits, LocalConfig, Mount, unhonoured
 
-from ..config import DEFAULT_WORKSPACE, PROVIDER_ID, Isolation, Limits, LocalConfig, MountMode
 from .bubblewrap import arguments_file, find_bubblewrap, options, parts_of
 from .cgroup import ControlGroup, memory_group
 from .identity import NOBODY, Identity, choose_identity, current_identity
 from .landlock import SIGNAL_SCOPE_VERSION, landlock_version, ruleset
-from .launch import AgentSettings, Descriptors, LaunchError, RunningSandbox, inside_program, launch
+from .launch import PYTHON_OPTIONS, AgentSettings, Descriptors, LaunchError, RunningSandbox, inside_program, launch
 from .layout import DEVICES, HOME, USER, interpreter, plan_layout, search_path, shared_paths
 from .seccomp import MACHINES, PRIVATE_NETWORK_FAMILIES, SHARED_NETWORK_FAMILIES, seccomp_filter
-from .staging import hidden_paths, start_program
+from .staging import hidden_paths, start_program, tool
 
 LEVELS: Mapping[Isolation, IsolationLevel] = {
     Isolation.NAMESPACE: IsolationLevel.NAMESPACE,
@@ -61,7 +62,7 @@ class Sandbox:
         """End everything in it and remove what it left on the host. Idempotent."""
         self.running.destroy()
         if self.directory is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)  # the warden did it, unless it was killed
+            _remove_directory(self.directory)
         if self.group is not None:
             self.group.remove()
 
@@ -89,8 +90,9 @@ class Way:
             LaunchError: It did not start.
             SandboxConfigError: A setting cannot be honoured here.
         """
-        identity = current_identity() if self.tier is Isolation.NONE else choose_identity(_directory_to_change(config))
-        _require_owner(config, identity)
+        _require_sources(config)
+        identity = current_identity() if self.tier is Isolation.NONE else choose_identity(_private_directory(config))
+        _require_access(config, identity)
         with _memory_limit(config.limits) as group:
             if self.bubblewrap is not None:
                 return _start_namespace(config, identity, group, self.bubblewrap)
@@ -142,39 +144,13 @@ def start_sandbox(config: LocalConfig) -> Sandbox:
 
 
 ADVICE = (
-    "allow unprivileged user namespaces, or run on a kernel with Landlock; in Docker add --security-opt seccomp=unconfined "
-    '--security-opt systempaths=unconfined; config.isolation "none" runs commands without any protection'
+    "allow unprivileged user namespaces, or run on a kernel with Landlock; in Docker add --security-opt "
+    "seccomp=unconfined --security-opt systempaths=unconfined; "
+    'config.isolation "none" runs commands without any protection'
 )
 
 
 # --- what a tier can honour ---------------------------------------------------------------------------------------
-
-
-def unhonoured(tier: Isolation, config: LocalConfig) -> list[tuple[str, str]]:
-    """Return the settings that this tier would have to ignore, each with the reason. Pure."""
-    if tier is Isolation.NAMESPACE:
-        return []
-    found = []
-    if config.limits.workspace_megabytes is not None:
-        found.append(("config.workspaceMegabytes", f"the tier {tier} cannot limit the workspace's size"))
-    if config.workspace not in (DEFAULT_WORKSPACE, config.workspace_dir):
-        found.append(("workspace_id", f"the tier {tier} has no file system of its own, so no path to choose"))
-    if any(mount.source != mount.target for mount in config.mounts):
-        found.append(("config.mounts", f"the tier {tier} shows files at their own path only: target must equal source"))
-    if tier is Isolation.NONE:
-        found += _unhonoured_without_isolation(config)
-    return found
-
-
-def _unhonoured_without_isolation(config: LocalConfig) -> Iterator[tuple[str, str]]:
-    if config.network is False:
-        yield "config.network", "without isolation there is always a network"
-    if config.limits.max_processes is not None:
-        yield "config.maxProcesses", "without isolation the limit would count the user's other processes"
-    if any(not mount.writable for mount in config.mounts):
-        yield "config.mounts", "without isolation nothing can be made read-only"
-    if config.workspace_dir is not None and config.workspace_mode is MountMode.READ_ONLY:
-        yield "config.workspaceMode", "without isolation nothing can be made read-only"
 
 
 def _require_honourable(tier: Isolation, config: LocalConfig) -> None:
@@ -182,23 +158,45 @@ def _require_honourable(tier: Isolation, config: LocalConfig) -> None:
         raise SandboxConfigError(f"{name}: {reason}", provider_id=PROVIDER_ID)
 
 
-def _directory_to_change(config: LocalConfig) -> str | None:
-    return next(iter(_directories_to_change(config)), None)
+def _host_directories(config: LocalConfig) -> list[Mount]:
+    """The parts of the host that the configuration names."""
+    if config.workspace_dir is None:
+        return list(config.mounts)
+    workspace = Mount(source=config.workspace_dir, target=config.workspace, mode=config.workspace_mode)
+    return [workspace, *config.mounts]
 
 
-def _directories_to_change(config: LocalConfig) -> list[str]:
-    own = [config.workspace_dir] if config.workspace_dir and config.workspace_mode is MountMode.READ_WRITE else []
-    return [*own, *(mount.source for mount in config.mounts if mount.writable)]
+def _require_sources(config: LocalConfig) -> None:
+    for mount in _host_directories(config):
+        if not os.path.exists(mount.source):
+            raise SandboxConfigError(f"{mount.source} does not exist on this machine", provider_id=PROVIDER_ID)
 
 
-def _require_owner(config: LocalConfig, identity: Identity) -> None:
-    """Refuse to promise commands a directory that their user may not change."""
-    for path in _directories_to_change(config) if identity.changed else ():
-        status = os.stat(path)
-        if status.st_uid != identity.uid and not status.st_mode & 0o002:
+def _private_directory(config: LocalConfig) -> str | None:
+    """Return a host directory that not just anybody can use as commands are to use it."""
+    private = (
+        mount.source for mount in _host_directories(config) if not _is_open(mount, os.stat(mount.source).st_mode)
+    )
+    return next(private, None)
+
+
+def _is_open(mount: Mount, mode: int) -> bool:
+    """Whether everybody may read it, and change it where that is wanted."""
+    wanted = 0o005 if stat.S_ISDIR(mode) else 0o004
+    if mount.writable:
+        wanted |= 0o002
+    return mode & wanted == wanted
+
+
+def _require_access(config: LocalConfig, identity: Identity) -> None:
+    """Refuse to promise commands what their user may not use."""
+    for mount in _host_directories(config) if identity.changed else ():
+        status = os.stat(mount.source)
+        if status.st_uid != identity.uid and not _is_open(mount, status.st_mode):
+            verb = "change" if mount.writable else "read"
             raise SandboxConfigError(
-                f"commands could not change {path}: it belongs to user {status.st_uid}, and they never run as root",
-                hint=f"chown it to an ordinary user, mount it read-only, or upload the files; here they run as {identity.uid}",
+                f"commands could not {verb} {mount.source}: it is user {status.st_uid}'s, and they never run as root",
+                hint=f"chown it to an ordinary user (they run as {identity.uid}), or upload the files instead",
                 provider_id=PROVIDER_ID,
             )
 
@@ -243,9 +241,7 @@ def _process_limits(limits: Limits, *, ours: int) -> dict[str, int]:
 # --- namespace ----------------------------------------------------------------------------------------------------
 
 
-def _start_namespace(
-    config: LocalConfig, identity: Identity, group: ControlGroup | None, bubblewrap: str
-) -> Sandbox:
+def _start_namespace(config: LocalConfig, identity: Identity, group: ControlGroup | None, bubblewrap: str) -> Sandbox:
     layout = plan_layout(config)
     needed = [layout.interpreter, *parts_of(bubblewrap), *(mount.source for mount in layout.mounts)]
     hidden = _hidden(needed, identity)
@@ -272,9 +268,6 @@ def _start_namespace(
 def _hidden(paths: Sequence[str], identity: Identity) -> list[str]:
     if not identity.changed:
         return []
-    missing = [path for path in paths if not os.path.exists(path)]
-    if missing:
-        raise SandboxConfigError(f"{missing[0]} does not exist", provider_id=PROVIDER_ID)
     return hidden_paths(paths, identity)
 
 
@@ -316,13 +309,15 @@ def _start_guarded(config: LocalConfig, identity: Identity, group: ControlGroup 
         told = {
             "program": program,
             "ruleset": _rules(config, directory) if confined else None,
-            "seccomp": descriptors.file(_filter(SHARED_NETWORK_FAMILIES if config.network else ())) if confined else None,
+            "seccomp": descriptors.file(_filter(SHARED_NETWORK_FAMILIES if config.network else ()))
+            if confined
+            else None,
             "host": descriptors.add(os.pidfd_open(os.getpid())),
             "control": descriptors.numbers[0],
             "directory": directory,
         }
         source = descriptors.file(inside_program("warden"))
-        warden = [interpreter(), "-I", "-S", "-B", f"/proc/self/fd/{source}", json.dumps(told)]
+        warden = [interpreter(), *PYTHON_OPTIONS, f"/proc/self/fd/{source}", json.dumps(told)]
         return start_program(identity, hidden, _groups(group), warden)
 
     settings = AgentSettings(
@@ -339,7 +334,7 @@ def _start_guarded(config: LocalConfig, identity: Identity, group: ControlGroup 
             directory=directory,
         )
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove_directory(directory)
         raise
 
 
@@ -352,15 +347,21 @@ def _require_confinement(config: LocalConfig, identity: Identity) -> None:
         raise LaunchError("commands could signal the user's other processes: that takes Linux 6.12, or root")
     if config.limits.max_processes is not None and not own_user:
         raise SandboxConfigError(
-            "config.maxProcesses cannot be enforced in the tier syscall-filter: it would count the user's other processes",
+            "config.maxProcesses: in the tier syscall-filter it would count the user's other processes",
             hint="run as root, so that the sandbox gets a user of its own",
             provider_id=PROVIDER_ID,
         )
 
 
+def _remove_directory(directory: str) -> None:
+    """Remove what the warden would have removed, had it not been killed."""
+    if os.path.lexists(directory):
+        subprocess.run([tool("rm"), "-rf", "--", directory], env={}, check=False)
+
+
 def _make_directory(identity: Identity) -> str:
-    directory = os.path.realpath(tempfile.mkdtemp(prefix="ai4j-"))
-    made = [directory, *(f"{directory}/{name}" for name in ("workspace", "home", "tmp"))]
+    directory = os.path.realpath(tempfile.mkdtemp(prefix=f"ai4j-{os.getpid()}-"))
+    made = [directory, *_own_directories(directory)]
     for path in made[1:]:
         os.mkdir(path)
     if identity.changed:
@@ -369,16 +370,23 @@ def _make_directory(identity: Identity) -> str:
     return directory
 
 
+def _own_directories(directory: str) -> list[str]:
+    return [f"{directory}/{name}" for name in ("workspace", "home", "tmp")]
+
+
 def _readable(config: LocalConfig) -> list[str]:
-    own = [config.workspace_dir] if config.workspace_dir else []
-    return [*shared_paths(network=bool(config.network)), *own, *(mount.source for mount in config.mounts)]
+    named = (mount.source for mount in _host_directories(config))
+    return [*shared_paths(network=bool(config.network)), *named]
 
 
 def _rules(config: LocalConfig, directory: str) -> dict[str, object]:
     rules = ruleset(
         landlock_version(),
         readable=_readable(config),
-        writable=[*(f"{directory}/{name}" for name in ("workspace", "home", "tmp")), *_directories_to_change(config)],
+        writable=[
+            *_own_directories(directory),
+            *(mount.source for mount in _host_directories(config) if mount.writable),
+        ],
         devices=DEVICES,
         network=bool(config.network),
     )

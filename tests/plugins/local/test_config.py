@@ -1,0 +1,120 @@
+"""The settings table: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ai4j_sandbox.errors import SandboxConfigError
+from ai4j_sandbox.model import SandboxSpec
+from ai4j_sandbox_local.config import (
+    SETTINGS,
+    Isolation,
+    Limits,
+    LocalConfig,
+    Mount,
+    MountMode,
+    local_config,
+    unhonoured,
+)
+from support.secrets import CANARY, assert_no_secret
+
+
+def resolved(workspace_id: str | None = None, **config: Any) -> LocalConfig:
+    return local_config(SETTINGS.resolve(SandboxSpec(workspace_id=workspace_id, config=config), environ={}))
+
+
+def test_nothing_given_means_a_private_sandbox_without_network() -> None:
+    assert resolved() == LocalConfig()
+
+
+def test_every_key_reaches_the_configuration() -> None:
+    config = resolved(
+        workspace_id="/project",
+        isolation="namespace",
+        network=True,
+        workspaceDir="/srv/work",
+        workspaceMode="ro",
+        mounts=[{"source": "/opt/data", "target": "/data", "mode": "rw"}],
+        env={"COLOUR": "blue"},
+        shell="/bin/bash",
+        timeoutSeconds=60,
+        memoryMegabytes=512,
+        maxProcesses=100,
+        maxFileMegabytes=10,
+        cpuSeconds=30,
+        maxOpenFiles=256,
+    )
+
+    assert config == LocalConfig(
+        isolation=Isolation.NAMESPACE,
+        network=True,
+        workspace="/project",
+        workspace_dir="/srv/work",
+        workspace_mode=MountMode.READ_ONLY,
+        mounts=(Mount(source="/opt/data", target="/data", mode=MountMode.READ_WRITE),),
+        environment={"COLOUR": "blue"},
+        shell="/bin/bash",
+        timeout_seconds=60,
+        limits=Limits(
+            memory_megabytes=512, max_processes=100, max_file_megabytes=10, cpu_seconds=30, max_open_files=256
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"isolation": "container"}, "config.isolation must be one of auto, namespace, syscall-filter, none"),
+        ({"network": "perhaps"}, "config.network must be true or false"),
+        ({"workspaceDir": "relative"}, "config.workspaceDir must be an absolute path"),
+        ({"mounts": [{"source": "/opt"}]}, "config.mounts must hold mappings with source, target and optionally mode"),
+        ({"mounts": [{"source": "/opt", "target": "/usr/x"}]}, "config.mounts must not lie in a system directory"),
+        ({"mounts": [{"source": "/opt", "target": "/"}]}, "config.mounts must be an absolute path"),
+        ({"mounts": [{"source": "/opt", "target": "/a/../b"}]}, "config.mounts must be an absolute path"),
+        ({"mounts": [{"source": "/opt", "target": "/a", "mode": "x"}]}, "config.mounts must have the mode ro or rw"),
+        ({"env": {"1A": "x"}}, "config.env holds '1A', which is no variable name"),
+        ({"env": {"A": 1}}, "config.env must hold only text"),
+        ({"timeoutSeconds": 0}, "config.timeoutSeconds must be at least 1"),
+        ({"memoryMegabytes": "lots"}, "config.memoryMegabytes must be a whole number"),
+        ({"workspaceMode": "ro"}, "config.workspaceMode needs config.workspaceDir"),
+        ({"netwrok": True}, "config.netwrok: unknown key; did you mean 'network'?"),
+    ],
+)
+def test_wrong_value_names_the_key(config: dict[str, Any], said: str) -> None:
+    with pytest.raises(SandboxConfigError) as caught:
+        resolved(**config)
+
+    assert said in str(caught.value)
+
+
+def test_secret_in_the_session_s_variables_is_refused_without_showing_it() -> None:
+    with pytest.raises(SandboxConfigError, match="API_TOKEN") as caught:
+        resolved(env={"API_TOKEN": CANARY})
+
+    assert_no_secret(str(caught.value), repr(caught.value))
+
+
+@pytest.mark.parametrize("path", ["relative", "/", "/a/", "/usr/work", "/proc/1", "/a/./b"])
+def test_workspace_that_is_no_free_path_is_refused(path: str) -> None:
+    with pytest.raises(SandboxConfigError, match=r"spec\.workspace_id"):
+        resolved(workspace_id=path)
+
+
+def test_namespace_tier_honours_everything() -> None:
+    limits = Limits(memory_megabytes=16, max_processes=4, workspace_megabytes=1)
+
+    assert unhonoured(Isolation.NAMESPACE, LocalConfig(workspace="/project", network=False, limits=limits)) == []
+
+
+def test_syscall_filter_tier_refuses_what_takes_a_file_system_of_its_own() -> None:
+    config = LocalConfig(
+        workspace="/project",
+        mounts=(Mount(source="/opt/data", target="/data"),),
+        limits=Limits(workspace_megabytes=1),
+    )
+
+    refused = [name for name, _ in unhonoured(Isolation.SYSCALL_FILTER, config)]
+
+    assert refused == ["config.workspaceMegabytes", "workspace_id", "config.mounts"]
