@@ -102,6 +102,14 @@ def test_iteration_yields_output_as_it_arrives() -> None:
     ]
 
 
+def test_the_event_that_ends_a_command_carries_its_exit_code_and_timeout() -> None:
+    late = Bench((10, ended()), on_signal={"SIGTERM": [(0, ended(143))]}, timeout_millis=1000)
+
+    ends = [bench.process.wait().events[-1] for bench in (Bench((0, ended(3))), late)]
+
+    assert [(end.exit_code, end.timed_out) for end in ends] == [(3, False), (143, True)]
+
+
 def test_output_yields_raw_chunks() -> None:
     bench = Bench((0, out(f"raw {SECRET}")), (0, err("e")), (0, ended()), context={"scrubber": Scrubber([SECRET])})
 

@@ -54,6 +54,7 @@ EXAMPLES: list[Any] = [
     ),
     SandboxArtifact(artifact_id="a", name="r.xml", path="/w/r.xml", mime_type="text/xml", size_bytes=0, sha256="00"),
     SandboxEvent(type=SandboxEventType.COMMAND_OUTPUT, stream=OutputStream.STDERR, data=b"\xc3", offset=3, sequence=2),
+    SandboxEvent(type=SandboxEventType.COMMAND_FINISHED, exit_code=0, timed_out=False),
     SandboxResult(),
     SandboxResult(
         command_id="c",

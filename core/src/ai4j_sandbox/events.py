@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import TypedDict
 
 from .model import OutputStream, SandboxEvent, SandboxEventType
 from .redaction import Scrubber, StreamScrubber
 
 Observer = Callable[[SandboxEvent], None]
+
+
+class _Identity(TypedDict):
+    session_id: str | None
+    command_id: str
+    sequence: int
 
 
 class CommandEvents:
@@ -48,10 +55,19 @@ class CommandEvents:
         *,
         stream: OutputStream | None = None,
         dropped_bytes: int | None = None,
+        exit_code: int | None = None,
+        timed_out: bool | None = None,
     ) -> None:
         """Make a lifecycle event."""
-        masked = None if message is None else self._scrubber.text(message)
-        event = self._event(kind, message=masked, stream=stream, dropped_bytes=dropped_bytes)
+        event = SandboxEvent(
+            type=kind,
+            message=None if message is None else self._scrubber.text(message),
+            stream=stream,
+            dropped_bytes=dropped_bytes,
+            exit_code=exit_code,
+            timed_out=timed_out,
+            **self._identity(),
+        )
         self.lifecycle.append(event)
         self._queue.append(event)
         self._show(event)
@@ -76,34 +92,21 @@ class CommandEvents:
     def _tell_output(self, stream: OutputStream, data: bytes) -> None:
         if not data:
             return
-        event = self._event(SandboxEventType.COMMAND_OUTPUT, stream=stream, data=data, offset=self._offsets[stream])
+        event = SandboxEvent(
+            type=SandboxEventType.COMMAND_OUTPUT,
+            stream=stream,
+            data=data,
+            offset=self._offsets[stream],
+            **self._identity(),
+        )
         self._offsets[stream] += len(data)
         if self._following:
             self._queue.append(event)
         self._show(event)
 
-    def _event(
-        self,
-        kind: SandboxEventType,
-        *,
-        message: str | None = None,
-        stream: OutputStream | None = None,
-        data: bytes | None = None,
-        offset: int | None = None,
-        dropped_bytes: int | None = None,
-    ) -> SandboxEvent:
+    def _identity(self) -> _Identity:
         self._sequence += 1
-        return SandboxEvent(
-            type=kind,
-            session_id=self._session_id,
-            command_id=self._command_id,
-            message=message,
-            sequence=self._sequence,
-            stream=stream,
-            data=data,
-            offset=offset,
-            dropped_bytes=dropped_bytes,
-        )
+        return {"session_id": self._session_id, "command_id": self._command_id, "sequence": self._sequence}
 
     def _show(self, event: SandboxEvent) -> None:
         if self._observer is not None:

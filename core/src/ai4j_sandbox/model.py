@@ -198,6 +198,7 @@ class SandboxEvent:
         sequence: Position within the command (from 1) or, for session events, within the session.
         stream, data, offset: For output: where it came from, its bytes and how many bytes of that stream came before.
         dropped_bytes: On the one event that tells that a result was cut: how many bytes of `stream` were dropped.
+        exit_code, timed_out: On the event that ends a command: as in its `SandboxResult`.
         timestamp_epoch_ms: Milliseconds since 1970.
     """
 
@@ -212,6 +213,8 @@ class SandboxEvent:
     data: bytes | None = None
     offset: int | None = None
     dropped_bytes: int | None = None
+    exit_code: int | None = None
+    timed_out: bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, SandboxEventType):

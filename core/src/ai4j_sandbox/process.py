@@ -398,7 +398,8 @@ class SandboxProcess:
         for artifact in artifacts:
             self._events.tell(SandboxEventType.ARTIFACT_CREATED, artifact.path)
         kind = SandboxEventType.COMMAND_CANCELED if canceled else SandboxEventType.COMMAND_FINISHED
-        self._events.tell(kind, _finish_message(exit_code, end, timed_out=timed_out, canceled=canceled))
+        message = _finish_message(exit_code, end, timed_out=timed_out, canceled=canceled)
+        self._events.tell(kind, message, exit_code=exit_code, timed_out=timed_out)
         self._finish(
             result=self._snapshot(
                 exit_code=exit_code,

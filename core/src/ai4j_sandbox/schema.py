@@ -282,6 +282,8 @@ class EventSchema(ModelSchema):
     data = Base64(allow_none=True)
     offset = WholeNumber()
     dropped_bytes = WholeNumber(data_key="droppedBytes")
+    exit_code = WholeNumber(data_key="exitCode")
+    timed_out = fields.Boolean(data_key="timedOut", truthy={True}, falsy={False}, allow_none=True)
 
 
 class CapturedSchema(ModelSchema):

@@ -2,8 +2,7 @@
 
 Rules:
 
-* Nothing of an event's text or data becomes an attribute, however it was masked: only its kind, its figures, and of a
-  finished command's message the words that the core puts at its beginning ("exit code 3, timed out").
+* Nothing of an event's text or data becomes an attribute, however it was masked: only its kind and its figures.
 * Sessions whose end is never seen are bounded in number, and ended when the process exits.
 """
 
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import re
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -24,7 +22,6 @@ from ai4j_sandbox import AgentSessionSandboxBinding, OutputStream, SandboxEvent,
 MOST_OPEN_SESSIONS = 10_000
 
 _PREFIX = "ai4j.sandbox"
-_EXIT_CODE = re.compile(r"exit code (-?\d+)(?:,|$)")
 _ENDS = (SandboxEventType.COMMAND_FINISHED, SandboxEventType.COMMAND_CANCELED, SandboxEventType.ERROR)
 
 
@@ -149,14 +146,10 @@ def _end_command(command: _OpenCommand, event: SandboxEvent) -> None:
 
 
 def _ending(event: SandboxEvent) -> dict[str, str | int | bool | None]:
-    """What the core's words say about the end of a command; the service's own words come after these."""
-    message = event.message or ""
-    exit_code = _EXIT_CODE.match(message)
-    words = message.split(", ")[1:3]
     return {
-        "command.exit_code": int(exit_code[1]) if exit_code else None,
-        "command.timed_out": "timed out" in words[:1],
-        "command.canceled": event.type is SandboxEventType.COMMAND_CANCELED or "canceled" in words,
+        "command.exit_code": event.exit_code,
+        "command.timed_out": bool(event.timed_out),
+        "command.canceled": event.type is SandboxEventType.COMMAND_CANCELED,
     }
 
 
