@@ -8,7 +8,16 @@ import pytest
 
 from ai4j_sandbox import Decision, FieldDecision, Kind, SandboxConfigError, SandboxSpec, Setting, SettingsTable
 from ai4j_sandbox.errors import SandboxAuthError
-from ai4j_sandbox.settings import Layer, Source, origin_of, text_entries, variable_entries
+from ai4j_sandbox.settings import (
+    Layer,
+    Source,
+    credential_text,
+    directory_path,
+    known_entries,
+    origin_of,
+    text_entries,
+    variable_entries,
+)
 from support.secrets import CANARY, assert_no_secret, everything_said
 
 TABLE = SettingsTable(
@@ -292,3 +301,56 @@ def test_variables_of_a_document_are_checked(values: dict[str, str], reason: str
     assert variable_entries({"CI": "true"}) == {"CI": "true"}
     with pytest.raises(ValueError, match=reason):
         variable_entries(values)
+
+
+# --- durations, and what a mapping may hold -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unit", "given", "value"),
+    [
+        ("s", 30, 30),
+        ("s", 1.5, 1.5),
+        ("s", "30", 30),
+        ("s", " 750ms ", 0.75),
+        ("s", "5m", 300),
+        ("s", "1h", 3600),
+        ("ms", 30, 30),
+        ("ms", "30s", 30_000),
+        ("s", "-1", -1),
+    ],
+)
+def test_duration_is_in_the_settings_unit_unless_text_carries_its_own(unit: str, given: Any, value: float) -> None:
+    setting = Setting(name="wait", kind=Kind.DURATION, unit=unit, help="How long.")
+
+    assert setting.convert(given, "WAIT") == value
+
+
+@pytest.mark.parametrize("given", ["", "5 minutes", "1d", "s", "1e9", "nan", True, None, [1], float("nan")])
+def test_duration_that_is_none_is_refused(given: Any) -> None:
+    setting = Setting(name="wait", kind=Kind.DURATION, unit="s", help="How long.")
+
+    with pytest.raises(SandboxConfigError, match="WAIT must be a number"):
+        setting.convert(given, "WAIT")
+
+
+def test_entry_that_a_service_would_ignore_is_refused_with_the_one_that_was_meant() -> None:
+    parse = known_entries("allowOut", "denyOut")
+
+    assert parse({"allowOut": []}) == {"allowOut": []}
+    with pytest.raises(ValueError, match="did you mean 'allowOut'"):
+        parse({"ALLOWOUT": []})
+    with pytest.raises(ValueError, match="known are allowOut, denyOut"):
+        parse({"zzz": []})
+
+
+def test_directory_is_absolute_and_in_its_shortest_spelling() -> None:
+    assert directory_path("/a//b/../c/") == "/a/c"
+    with pytest.raises(ValueError, match="absolute"):
+        directory_path("a")
+
+
+@pytest.mark.parametrize("text", ["a b", "k\u00e9y"])
+def test_credential_that_no_header_can_carry_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="letters, digits and punctuation"):
+        credential_text(text)

@@ -22,12 +22,13 @@ MAY_IMPORT: Mapping[str, set[str]] = {
     "ai4j_sandbox_e2b": VENDOR_PLUGIN,
     "ai4j_sandbox_cubesandbox": VENDOR_PLUGIN,
     "ai4j_sandbox_local": {CORE},
+    "ai4j_sandbox_otel": {CORE},
     "ai4j_sandbox_sample": {CORE},
     "ai4j_sandbox_emulator": {CORE},
     "ai4j_agent": {CORE},
     "ai4j_cli": {CORE, "ai4j_agent"},
 }
-IMPORTED_AS = {"pyyaml": "yaml"}  # distributions whose module has another name
+IMPORTED_AS = {"opentelemetry-api": "opentelemetry", "pyyaml": "yaml"}  # distributions whose module has another name
 DISTRIBUTIONS = source_distributions()
 
 

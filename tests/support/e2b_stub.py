@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from ai4j_sandbox_e2b import E2BSandboxProvider
 from support.envd_stub import END_OF_STREAM, EXITED, START, STREAM
@@ -48,6 +48,7 @@ class E2BStub:
     """Answers by method and path; what is not given is answered as usual, or 404 like an unknown path."""
 
     answers: dict[str, Answer] = field(default_factory=dict)
+    usual: ClassVar[Mapping[str, Answer]] = USUAL
 
     def __post_init__(self) -> None:
         self.http = HttpStub(self._answer)
@@ -82,7 +83,7 @@ class E2BStub:
 
     def _answer(self, request: Recorded) -> Reply:
         call = f"{request.method} {request.path}"
-        found = self.answers.get(call) or USUAL.get(call)
+        found = self.answers.get(call) or self.usual.get(call)
         if found is None:
             return Reply(status=404, body=b"404 page not found")
         return found(request) if callable(found) else found

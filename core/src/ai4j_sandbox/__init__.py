@@ -1,9 +1,9 @@
 """Provider-neutral sandbox SPI for AI agents.
 
 Read in this order, each file needs only the ones before it: `frozen`, `redaction`, `errors`, `deadline`, `model`,
-`capability`, `output`, `events`, `process`, `files`, `artifacts`, `binding`, `schema`, `settings`, `hookspecs`,
-`compatibility`, `discovery`, `plugin`, `observers`, `spi`, `registry`, `aio`. The conformance suite for provider
-authors is `testing`.
+`capability`, `output`, `events`, `process`, `files`, `artifacts`, `binding`, `schema`, `settings`, `ownership`,
+`hookspecs`, `compatibility`, `discovery`, `plugin`, `observers`, `spi`, `registry`, `aio`. The conformance suite for
+provider authors is `testing`.
 
 Everything public is exported here and loaded when first used, so that importing this package costs next to nothing.
 """

@@ -42,7 +42,7 @@ def collect_artifacts(start: Start, command: SandboxCommand) -> tuple[SandboxArt
             f"{len(sizes)} files match the artifact patterns; the limit is {ARTIFACT_LIMIT}",
             hint="narrow the patterns, or fetch the directory with session.files.download",
         )
-    digests = _digests(start, sorted(sizes))
+    digests = file_digests(start, sorted(sizes))
     return tuple(describe(path, size_bytes=sizes[path], sha256=digest) for path, digest in digests)
 
 
@@ -91,7 +91,7 @@ def _matches(start: Start, command: SandboxCommand, pattern: str) -> Iterator[tu
             yield joined_path(real_directory, entry), entry.size_bytes
 
 
-def _digests(start: Start, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+def file_digests(start: Start, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """Yield each path with the sha256 of its content, computed inside the sandbox if it can; ``None`` if unreadable."""
     for batch in _batches(paths):
         with start(script_command(shell_scripts.DIGEST, *batch)) as process:

@@ -64,11 +64,14 @@ class OutputCapture:
 
     def captured(self) -> CapturedOutput:
         """Return what was kept so far."""
-        tail = b"".join(self._tail)
-        excess = len(tail) - self._tail_limit
+        # What was joined replaces its pieces, so that nothing is held twice for longer than this takes.
+        self._head = [b"".join(self._head)]
+        self._tail = deque([b"".join(self._tail)])
+        self._tail_size = len(self._tail[0])
+        excess = self._tail_size - self._tail_limit
         return CapturedOutput(
-            head=b"".join(self._head),
-            tail=tail[excess:] if excess > 0 else tail,
+            head=self._head[0],
+            tail=self._tail[0][excess:] if excess > 0 else self._tail[0],
             total_bytes=self.total_bytes,
         )
 

@@ -11,7 +11,6 @@ default. An unknown ``config`` key is an error with the nearest known key.
 
 from __future__ import annotations
 
-import difflib
 import os
 import posixpath
 import re
@@ -268,14 +267,22 @@ def directory_path(text: str) -> str:
     return posixpath.normpath(text)
 
 
+def _advice_for(key: str, known: Sequence[str]) -> str:
+    """Say which name was probably meant, or which there are."""
+    from difflib import get_close_matches  # late: only a typing error needs it
+
+    folded = {name.casefold(): name for name in known}
+    nearest = get_close_matches(key.casefold(), folded, n=1)
+    return f"did you mean {folded[nearest[0]]!r}?" if nearest else f"known are {', '.join(known)}"
+
+
 def known_entries(*names: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """Return a `Setting.parse` for a mapping that a service reads only these entries of, and ignores the others."""
 
     def parse(values: Mapping[str, Any]) -> Mapping[str, Any]:
         for key in values:
             if key not in names:
-                nearest = difflib.get_close_matches(key, names, n=1)
-                advice = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(names)}"
+                advice = _advice_for(key, names)
                 raise ValueError(f"must not hold {mask_text(key)!r}, which the service would ignore; {advice}")
         return values
 
@@ -443,12 +450,7 @@ class SettingsTable:
         for setting in self.settings:
             if key in setting.refused_config:
                 return setting.refused_config[key]
-        known = sorted(self._by_key)
-        folded = {name.casefold(): name for name in known}
-        nearest = difflib.get_close_matches(key.casefold(), folded, n=1)
-        if nearest:
-            return f"unknown key; did you mean {folded[nearest[0]]!r}?"
-        return f"unknown key; known are {', '.join(known)}"
+        return f"unknown key; {_advice_for(key, sorted(self._by_key))}"
 
     def resolve(
         self,

@@ -138,15 +138,11 @@ class EnvelopeDecoder:
         self.raise_pending()
         if self.ended:
             return []
-        if self._held:
-            self._held += data
-            if len(self._held) < self._needed:
-                return []
-            data = bytes(self._held)
-            self._held.clear()
         envelopes: list[Envelope] = []
         try:
-            position = self._take_whole(data, envelopes)
+            position = self._complete_held(data, envelopes)
+            if not self._held and not self.ended:
+                position = self._take_whole(data, envelopes, position)
         except SandboxException as failure:
             if not envelopes:
                 raise
@@ -178,9 +174,19 @@ class EnvelopeDecoder:
         promised, received = self._needed - _PREFIX_BYTES, held - _PREFIX_BYTES
         raise StreamCutError(f"the stream was cut inside an envelope: {promised} bytes promised, {received} received")
 
-    def _take_whole(self, data: bytes, envelopes: list[Envelope]) -> int:
-        """Append the whole envelopes in `data`; return where the first that is not whole begins."""
+    def _complete_held(self, data: bytes, envelopes: list[Envelope]) -> int:
+        """Take what the held envelope misses, and no more, so that nothing is copied twice; return where it ends."""
         position = 0
+        while self._held and position < len(data):
+            piece = data[position : position + self._needed - len(self._held)]
+            self._held += piece
+            position += len(piece)
+            if len(self._held) == self._needed and self._take_whole(bytes(self._held), envelopes, 0):
+                self._held.clear()
+        return position
+
+    def _take_whole(self, data: bytes, envelopes: list[Envelope], position: int) -> int:
+        """Append the whole envelopes in `data` from a position; return where the first that is not whole begins."""
         size = len(data)
         while size - position >= _PREFIX_BYTES:
             flags = data[position]

@@ -306,6 +306,11 @@ class ConnectionPool:
         """Close the idle connections, and those in use once they are given back."""
         with self._lock:
             self._closed = True
+        self.drop_idle()
+
+    def drop_idle(self) -> None:
+        """Close the idle connections: the other side may have forgotten them without a word."""
+        with self._lock:
             idle = list(self._idle)
             self._idle.clear()
         for connection in idle:

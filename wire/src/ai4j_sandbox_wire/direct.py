@@ -25,6 +25,8 @@ from .errors import StreamCutError
 from .http1 import ResponseHead, ResponseReader, encode_chunk, encode_request_head
 from .message import HttpReply, HttpRequest
 
+_FEW_PIECES = 16  # of one read: so few are large, and cheaper to hand on one by one than to copy together
+
 
 class StreamingResponse:
     """An answer whose body is taken as it arrives.
@@ -140,8 +142,10 @@ class StreamingResponse:
                 self._ready = self._reader.feed(data)
             else:
                 self._reader.end()
+        if len(self._ready) <= _FEW_PIECES:
+            return self._ready.pop(0)
         ready, self._ready = self._ready, []
-        return ready[0] if len(ready) == 1 else b"".join(ready)
+        return b"".join(ready)
 
     def _release(self) -> None:
         if self._released:
@@ -191,6 +195,10 @@ class DirectTransport:
     def close(self) -> None:
         """Close the idle connections; those in use close when their answers end."""
         self._pool.close()
+
+    def drop_idle(self) -> None:
+        """Close the idle connections, for a machine that was paused or put back and no longer knows them."""
+        self._pool.drop_idle()
 
     def _send(self, connection: Connection, reader: ResponseReader, request: HttpRequest, deadline: Deadline) -> None:
         headers = {"Host": request.origin.authority, "Accept-Encoding": "identity", **request.headers}

@@ -100,15 +100,23 @@ def _file_errors(path: str) -> Iterator[None]:
     try:
         yield
     except SandboxNotFoundError as error:
-        raise SandboxNotFoundError(
-            f"no such file or directory: {path!r}", http_status=error.http_status, outcome=error.outcome
-        ) from error
+        missing = SandboxNotFoundError(f"no such file or directory: {path!r}", outcome=error.outcome)
+        raise _placed_like(error, missing) from error
     except SandboxException as error:
         if not _is_about_the_path(error):
             raise
-        raise SandboxFileError(
-            f"{path!r}: {error.message}", path=path, http_status=error.http_status, request_id=error.request_id
-        ) from error
+        raise _placed_like(error, SandboxFileError(f"{path!r}: {error.message}", path=path)) from error
+
+
+def _placed_like(error: SandboxException, translated: SandboxException) -> SandboxException:
+    """Return the translated error with what the original says of its place."""
+    return translated.located(
+        provider_id=error.provider_id,
+        session_id=error.session_id,
+        operation=error.operation,
+        http_status=error.http_status,
+        request_id=error.request_id,
+    )
 
 
 def _is_about_the_path(error: SandboxException) -> bool:

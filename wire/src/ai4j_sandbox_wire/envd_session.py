@@ -146,11 +146,12 @@ class EnvdSession(SandboxSession):
             command_id=command.command_id,
             stdin=stdin,
             keep_stdin_open=command.keep_stdin_open,
-            timeout_millis=None
-            if command.timeout_millis is None
-            else command.timeout_millis + self._setup.stopping_millis,
+            timeout_millis=self._told_millis(command),
             diagnose=self._diagnose,
         )
+
+    def _told_millis(self, command: SandboxCommand) -> int | None:
+        return None if command.timeout_millis is None else command.timeout_millis + self._setup.stopping_millis
 
     @property
     def _closes_stdin(self) -> bool:
@@ -182,7 +183,8 @@ class EnvdSession(SandboxSession):
             return kill_tree(self._envd, launching.command_id, signal, before.pid, launching.kill_user)
 
         pausable = PausableChannel(channel, self._gate, follow=followed, kill=killed)
-        self._channels.add(pausable)
+        with self._lock:
+            self._channels.add(pausable)
         return pausable
 
     def list_processes(self) -> list[ProcessSummary]:
@@ -258,7 +260,9 @@ class EnvdSession(SandboxSession):
 
     def disconnect(self) -> None:
         """Close every connection to the sandbox, whatever becomes of it."""
-        for channel in list(self._channels):
+        with self._lock:
+            channels = list(self._channels)
+        for channel in channels:
             channel.close()
         self._setup.transport.close()
 
@@ -288,10 +292,7 @@ class EnvdSession(SandboxSession):
             )
         state = self._asked_state()
         if state is RemoteState.GONE:
-            return SandboxSessionLostError(
-                "the sandbox is gone, and the command with it: it was destroyed, or its life was over",
-                hint="give the sandbox a longer life, or call session.extend() in time",
-            )
+            return _gone()
         if state is RemoteState.PAUSED:
             return SandboxOutcomeUnknownError(
                 "the sandbox was paused while the command ran",
@@ -319,7 +320,7 @@ class EnvdSession(SandboxSession):
             return SandboxConnectionError(
                 f"the sandbox runs, but cannot be reached: {lost.message}", outcome=Outcome.NOT_STARTED
             )
-        return lost
+        return lost if state is None else _gone(outcome=Outcome.NOT_STARTED)
 
     def _answers(self) -> bool:
         try:
@@ -444,6 +445,14 @@ def first_explanation(*explanations: Explain) -> Explain:
         return next((error for each in explanations if (error := each(reply, fault)) is not None), None)
 
     return explain
+
+
+def _gone(*, outcome: Outcome = Outcome.UNKNOWN) -> SandboxSessionLostError:
+    return SandboxSessionLostError(
+        "the sandbox is gone: it was destroyed, or its life was over",
+        hint="give the sandbox a longer life, or call session.extend() in time",
+        outcome=outcome,
+    )
 
 
 def _summary(record: ProcessRecord) -> ProcessSummary:

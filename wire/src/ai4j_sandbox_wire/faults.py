@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ai4j_sandbox.errors import (
@@ -163,6 +162,8 @@ def _wait_seconds(text: str, now: Callable[[], float]) -> float | None:
     text = text.strip()
     if text.isascii() and text.replace(".", "", 1).isdigit():
         return float(text)
+    from email.utils import parsedate_to_datetime  # late: it loads half of `email`, and services give seconds
+
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - now())
     except (TypeError, ValueError, OverflowError):

@@ -59,7 +59,7 @@ def listed(record: Record, now: float, toolbox_url: str) -> dict[str, Any]:
 def detail(record: Record, now: float, toolbox_url: str) -> dict[str, Any]:
     """Return a sandbox as a call about itself shows it."""
     asked = record.asked
-    build = {} if asked.dockerfile is None else {"buildInfo": {"dockerfileContent": asked.dockerfile}}
+    build = {} if asked.dockerfile is None else {"buildInfo": _build_info(asked.dockerfile, record.created_at)}
     return {
         **listed(record, now, toolbox_url),
         "env": dict(asked.env),
@@ -68,6 +68,11 @@ def detail(record: Record, now: float, toolbox_url: str) -> dict[str, Any]:
         "domainAllowList": asked.domain_allow_list,
         **build,
     }
+
+
+def _build_info(dockerfile: str, created_at: float) -> dict[str, Any]:
+    when = time_text(created_at)
+    return {"dockerfileContent": dockerfile, "snapshotRef": "built", "createdAt": when, "updatedAt": when}
 
 
 def snapshot(name: str, created_at: float) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ai4j_sandbox_emulator.sandbox import Sandbox
 from .commands import started, variables
 from .errors import ToolboxError
 
+_EXIT_CONTROL = "X-Daytona-Pty-Exit-Control"  # a newer client that offers it is told the end in a frame of its own
 _LARGEST = 1000
 _FRAME_BYTES = 64 * 1024
 
@@ -132,7 +133,7 @@ class Terminals:
 
     async def serve(self, request: web.Request, sandbox: Sandbox, terminal: Terminal) -> web.WebSocketResponse:
         """Connect a client with a terminal until either ends."""
-        socket = web.WebSocketResponse(max_msg_size=_FRAME_BYTES)
+        socket = web.WebSocketResponse(protocols=(_EXIT_CONTROL,), max_msg_size=_FRAME_BYTES)
         await socket.prepare(request)
         await socket.send_str(json.dumps({"type": "control", "status": "connected"}))
         await started(terminal.process)
@@ -145,6 +146,8 @@ class Terminals:
             return socket
         self._terminals.pop((sandbox.sandbox_id, terminal.terminal_id), None)
         code = showing.result()
+        if socket.ws_protocol == _EXIT_CONTROL:
+            await socket.send_str(json.dumps({"type": "control", "status": "exited", "exitCode": code}))
         await socket.close(code=1000 if code == 0 else 1011, message=json.dumps({"exitCode": code}).encode())
         return socket
 

@@ -1,0 +1,1 @@
+"""Both sides of the benchmarks against official SDKs, and what compares them."""

@@ -1,0 +1,48 @@
+"""One side of `e2b_sdk`, in a process of its own (`figures.take`)."""
+
+from __future__ import annotations
+
+from .figures import LIMIT_BYTES, Side, take
+
+
+def ours() -> Side:
+    from ai4j_sandbox import SandboxCommand
+    from ai4j_sandbox_e2b import E2BSandboxProvider
+
+    session = E2BSandboxProvider().create_session()
+
+    def run(line: str) -> object:
+        return session.execute(SandboxCommand(command=line))
+
+    def keep(line: str) -> int:
+        return len(session.execute(SandboxCommand(command=line, output_limit_bytes=10**9)).stdout)
+
+    def limit(line: str) -> int:
+        return session.execute(SandboxCommand(command=line, output_limit_bytes=LIMIT_BYTES)).stdout_total_bytes
+
+    return run, keep, limit, session.close
+
+
+def theirs() -> Side:
+    from e2b import Sandbox
+
+    sandbox = Sandbox.create()
+
+    def keep(line: str) -> int:
+        return len(sandbox.commands.run(line).stdout)
+
+    def limit(line: str) -> int:
+        total = 0
+
+        def count(text: str) -> None:
+            nonlocal total
+            total += len(text)
+
+        sandbox.commands.run(line, on_stdout=count, retain_output=False)
+        return total
+
+    return sandbox.commands.run, keep, limit, sandbox.kill
+
+
+if __name__ == "__main__":
+    take({"ours": ours, "theirs": theirs})

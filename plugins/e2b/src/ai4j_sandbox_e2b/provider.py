@@ -1,0 +1,193 @@
+"""The provider: creates sandboxes at E2B, connects to them, finds and destroys them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Unpack
+
+from ai4j_sandbox.errors import SandboxException, SandboxNotFoundError
+from ai4j_sandbox.model import SandboxSpec, SandboxSummary
+from ai4j_sandbox.ownership import owned_labels
+from ai4j_sandbox.spi import Health, SandboxProvider, SandboxSession, SessionDescription
+from ai4j_sandbox_wire.connection import Dialer
+from ai4j_sandbox_wire.creation import undone
+from ai4j_sandbox_wire.direct import DirectTransport
+from ai4j_sandbox_wire.message import Send
+
+from .client import E2BSandboxClient
+from .config import SETTINGS, E2BArguments, E2BSandboxConfig, e2b_config
+from .hooks import INFO
+from .payloads import PAUSED, RemoteSandbox, create_body, sent_metadata
+from .session import Connections, E2BSandboxSession
+
+WallClock = Callable[[], float]
+
+
+class E2BSandboxProvider(SandboxProvider):
+    """Sandboxes of e2b.app, or of an E2B cluster of your own.
+
+    Args:
+        allowed_origins: Addresses (``https://host``) that may receive the host's credentials though the `config` of a
+            spec names them.
+        environ: The environment to read settings from, at the moment of use; the process's own by default.
+        send: Sends one request to the control API; `requests` by default.
+        transport: Makes the transport of one session to its envd.
+        wall_clock: Seconds since 1970.
+        **settings: Any of the settings by its name (``api_key=``, ``template=``); they win over spec and environment.
+    """
+
+    info = INFO
+    settings = SETTINGS
+
+    def __init__(
+        self,
+        *,
+        allowed_origins: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        send: Send | None = None,
+        transport: Callable[[], DirectTransport] | None = None,
+        wall_clock: WallClock = time.time,
+        **settings: Unpack[E2BArguments],
+    ) -> None:
+        unknown = sorted(set(settings) - set(E2BArguments.__annotations__))
+        if unknown:
+            raise TypeError(f"E2BSandboxProvider() got an unexpected keyword argument {unknown[0]!r}")
+        self._arguments: Mapping[str, object] = dict(settings)
+        self._allowed_origins = tuple(allowed_origins)
+        self._environ = environ
+        self._send = send
+        self._transport = transport
+        self._wall_clock = wall_clock
+        self._senders: dict[str | None, Send] = {}
+
+    def __repr__(self) -> str:
+        return f"E2BSandboxProvider(<{len(self._arguments)} settings>)"
+
+    # --- create and connect -------------------------------------------------------------------------------------
+
+    def _create(self, spec: SandboxSpec) -> SandboxSession:
+        config = self._config(spec)
+        client = self._client(config)
+        tag = uuid.uuid4().hex
+        metadata = sent_metadata(config.create, owned_labels(spec.labels, self._environ), tag)
+        sandbox: RemoteSandbox | None = None
+        try:
+            sandbox = client.create(create_body(config, metadata))
+            return self._opened(spec, config, client, sandbox)
+        except BaseException as error:
+            # Whatever it is that stops us, KeyboardInterrupt included: a sandbox costs money.
+            made = None if sandbox is None else sandbox.sandbox_id
+            failure = undone(error, client, tag=tag, sandbox_id=made, info=self.info)
+            if failure is error:
+                raise
+            raise failure from error
+
+    def connect(self, session_id: str, spec: SandboxSpec | None = None) -> SandboxSession:
+        """Attach to a sandbox, waking it if it is paused. Its life is never shortened, and `close` leaves it alive.
+
+        Args:
+            session_id: The sandbox's id.
+            spec: Settings; with ``timeoutSeconds`` the sandbox lives at least that long from now, and with
+                ``deleteOnClose`` `close` destroys it after all.
+
+        Raises:
+            SandboxNotFoundError: It does not exist.
+            SandboxException: As `create_session`.
+        """
+        spec = spec or SandboxSpec(provider_id=self.provider_id)
+        self._admit(spec)
+        config = self._config(spec)
+        client = self._client(config)
+        known = client.describe(session_id)
+        sandbox = client.connect(known.sandbox_id, self._wanted_life(config, known))
+        return self._session(spec, config, client, sandbox, owned=False)
+
+    def _wanted_life(self, config: E2BSandboxConfig, known: RemoteSandbox) -> int:
+        """What to ask for when attaching: never less than what is left."""
+        left = 0 if known.ends_at_epoch_ms is None else int(known.ends_at_epoch_ms / 1000 - self._wall_clock()) + 1
+        if known.state == PAUSED or known.ends_at_epoch_ms is None:
+            return config.timeout_seconds  # what is known of a paused sandbox is when it was paused
+        return max(left, config.timeout_seconds if config.timeout_given else 1)
+
+    def _opened(
+        self, spec: SandboxSpec, config: E2BSandboxConfig, client: E2BSandboxClient, sandbox: RemoteSandbox
+    ) -> E2BSandboxSession:
+        session = self._session(spec, config, client, sandbox, owned=True)
+        try:
+            if config.working_directory is not None:
+                session.files.make_dir(config.working_directory)
+        except BaseException:
+            session.disconnect()
+            raise
+        return session
+
+    def _session(
+        self,
+        spec: SandboxSpec,
+        config: E2BSandboxConfig,
+        client: E2BSandboxClient,
+        sandbox: RemoteSandbox,
+        *,
+        owned: bool,
+    ) -> E2BSandboxSession:
+        description = SessionDescription(
+            session_id=sandbox.sandbox_id,
+            info=self.info,
+            spec=spec,
+            owned=owned,
+            secrets=(config.api_key, config.envd_access_token, *sandbox.secrets),
+        )
+        return E2BSandboxSession(description, config, sandbox, Connections(client=client, transport=self._dial(config)))
+
+    # --- without a session --------------------------------------------------------------------------------------
+
+    def list_sessions(self, labels: Mapping[str, str] | None = None) -> list[SandboxSummary]:
+        """Return the sandboxes that carry all of `labels`, running and paused."""
+        return self._usual_client().find(labels or {})
+
+    def destroy(self, session_id: str) -> None:
+        """Destroy a sandbox by id; one that is gone already is fine."""
+        try:
+            self._usual_client().destroy(session_id)
+        except SandboxNotFoundError:
+            return
+
+    def health(self) -> Health:
+        """Ask the service for one sandbox: proves address, certificate and key, and creates nothing."""
+        try:
+            config = self._config(SandboxSpec())
+            self._client(config).probe()
+        except SandboxException as error:
+            advice = () if error.hint is None else (error.hint,)
+            return Health(healthy=False, summary=error.message, advice=advice)
+        return Health(
+            healthy=True, summary=f"{config.api_url} answers and accepts the key", details={"domain": config.domain}
+        )
+
+    # --- making what is needed ----------------------------------------------------------------------------------
+
+    def _config(self, spec: SandboxSpec) -> E2BSandboxConfig:
+        settings = SETTINGS.resolve(spec, arguments=self._arguments, environ=self._environ)
+        return e2b_config(settings, self._allowed_origins)
+
+    def _usual_client(self) -> E2BSandboxClient:
+        return self._client(self._config(SandboxSpec()))
+
+    def _client(self, config: E2BSandboxConfig) -> E2BSandboxClient:
+        return E2BSandboxClient(config, send=self._send or self._own_sender(config.ca_bundle))
+
+    def _own_sender(self, ca_bundle: str | None) -> Send:
+        """Return the sender that all sessions of this provider share, so that they share its connections."""
+        if ca_bundle not in self._senders:
+            # Imported late: `requests` is most of what this provider costs to load.
+            from ai4j_sandbox_wire.requests_sender import RequestsSender
+
+            self._senders[ca_bundle] = RequestsSender(ca_bundle=ca_bundle, setting=SETTINGS["api_url"].knobs)
+        return self._senders[ca_bundle]
+
+    def _dial(self, config: E2BSandboxConfig) -> DirectTransport:
+        if self._transport is not None:
+            return self._transport()
+        return DirectTransport(Dialer(ca_bundle=config.ca_bundle, setting=SETTINGS["sandbox_url"].knobs))

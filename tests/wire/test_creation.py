@@ -1,0 +1,110 @@
+"""Undoing a creation that failed. What the providers do with it is tested with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from ai4j_sandbox.capability import ProviderInfo
+from ai4j_sandbox.deadline import Deadline
+from ai4j_sandbox.errors import (
+    Outcome,
+    SandboxAuthError,
+    SandboxCleanupError,
+    SandboxConnectionError,
+    SandboxException,
+    SandboxNotFoundError,
+)
+from ai4j_sandbox.model import SandboxStatus, SandboxSummary
+from ai4j_sandbox_wire.creation import CREATE_TAG, remove_created, tagged_metadata, undone
+
+INFO = ProviderInfo(provider_id="demo", display_name="Demo", distribution="demo", version="1")
+
+
+class FakeService:
+    """Sandboxes by id, with their metadata; `refusal` is raised instead of destroying."""
+
+    def __init__(self, **sandboxes: dict[str, str]) -> None:
+        self.sandboxes = dict(sandboxes)
+        self.refusal: SandboxException | None = None
+        self.waits: list[float] = []
+
+    def destroy(self, sandbox_id: str, deadline: Deadline | None = None) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        if self.sandboxes.pop(sandbox_id, None) is None:
+            raise SandboxNotFoundError("no such sandbox")
+
+    def find(self, metadata: Mapping[str, str], deadline: Deadline | None = None) -> list[SandboxSummary]:
+        return [
+            SandboxSummary(session_id=sandbox_id, provider_id="demo", status=SandboxStatus.RUNNING)
+            for sandbox_id, own in self.sandboxes.items()
+            if metadata.items() <= own.items()
+        ]
+
+    def remove_created(self, tag: str) -> bool:
+        return remove_created(self, tag, self.waits.append)
+
+
+def undo(error: BaseException, service: FakeService, sandbox_id: str | None = None) -> BaseException:
+    return undone(error, service, tag="t", sandbox_id=sandbox_id, info=INFO)
+
+
+def test_metadata_is_filtered_and_tagged_and_labels_win() -> None:
+    assert tagged_metadata({"a": "1", "apiKey": "x", "b": "own"}, {"b": "label"}, "t") == {
+        "a": "1",
+        "b": "label",
+        CREATE_TAG: "t",
+    }
+
+
+def test_what_an_answer_named_is_destroyed() -> None:
+    service, error = FakeService(made={}, other={}), ValueError("x")
+
+    assert undo(error, service, "made") is error
+    assert list(service.sandboxes) == ["other"]
+
+
+def test_what_is_gone_already_needs_no_destroying() -> None:
+    error = ValueError("x")
+
+    assert undo(error, FakeService(), "made") is error
+
+
+def test_what_cannot_be_destroyed_is_told() -> None:
+    service = FakeService(made={})
+    service.refusal = SandboxAuthError("no")
+
+    failure = undo(SandboxConnectionError("cut"), service, "made")
+
+    assert isinstance(failure, SandboxCleanupError)
+    assert (failure.session_id, failure.may_still_exist, failure.provider_id) == ("made", True, "demo")
+    assert undo(interrupt := KeyboardInterrupt(), service, "made") is interrupt
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SandboxConnectionError("cut", outcome=Outcome.UNKNOWN)])
+def test_what_no_answer_named_is_found_by_its_tag(error: BaseException) -> None:
+    service = FakeService(made={CREATE_TAG: "t"}, other={CREATE_TAG: "u"})
+
+    assert undo(error, service) is error
+    assert list(service.sandboxes) == ["other"]
+    assert not getattr(error, "may_still_exist", False)
+
+
+def test_refused_creation_is_not_looked_for() -> None:
+    service = FakeService(made={CREATE_TAG: "t"})
+
+    undo(SandboxAuthError("no", outcome=Outcome.NOT_STARTED), service)
+
+    assert list(service.sandboxes) == ["made"]
+
+
+@pytest.mark.parametrize(("http_status", "left"), [(None, True), (500, False)])
+def test_service_that_never_answered_may_still_be_at_it(http_status: int | None, left: bool) -> None:
+    service, error = FakeService(), SandboxConnectionError("cut", outcome=Outcome.UNKNOWN, http_status=http_status)
+
+    undo(error, service)
+
+    assert error.may_still_exist is left
+    assert service.waits == [0.3, 1.0]
