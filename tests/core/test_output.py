@@ -19,8 +19,7 @@ def captured(limit: int, *chunks: bytes) -> CapturedOutput:
 def test_output_within_the_limit_is_kept_whole(chunks: tuple[bytes, ...]) -> None:
     whole = b"".join(chunks)
 
-    assert captured(4096, *chunks) == CapturedOutput(head=whole[:2048], tail=whole[2048:], total_bytes=len(whole))
-    assert captured(4096, *chunks).data == whole
+    assert captured(4096, *chunks) == CapturedOutput.whole(whole)
 
 
 def test_output_over_the_limit_keeps_half_of_it_from_each_end() -> None:

@@ -63,12 +63,15 @@ class OutputCapture:
         return self.total_bytes - kept
 
     def captured(self) -> CapturedOutput:
-        """Return what was kept so far."""
+        """Return what was kept so far. Called when the stream is over."""
         # What was joined replaces its pieces, so that nothing is held twice for longer than this takes.
+        if not self.dropped_bytes:
+            self._head = [b"".join((*self._head, *self._tail))]
+            self._tail.clear()
+            return CapturedOutput(head=self._head[0], total_bytes=self.total_bytes)
         self._head = [b"".join(self._head)]
         self._tail = deque([b"".join(self._tail)])
-        self._tail_size = len(self._tail[0])
-        excess = self._tail_size - self._tail_limit
+        excess = len(self._tail[0]) - self._tail_limit
         return CapturedOutput(
             head=self._head[0],
             tail=self._tail[0][excess:] if excess > 0 else self._tail[0],
