@@ -10,6 +10,7 @@ from typing import Any
 from ai4j_agent import AgentSession, ToolError
 from ai4j_agent.coding import BackgroundCommands, CodingLimits, CodingToolset, PathRules, Workspace
 from ai4j_agent.coding.git_tool import Git
+from ai4j_agent.coding.session_browser import SessionBrowser
 from ai4j_agent.coding.workbench import Workbench, WorkspaceTool
 from ai4j_agent.tools import output_text
 from ai4j_sandbox import SandboxCommand, default_registry
@@ -43,6 +44,7 @@ class Bench:
             rules=rules or PathRules(),
             limits=limits,
             background=self.background,
+            browser=SessionBrowser(),
             session=self.session,
         )
         self._tools: Mapping[str, Any] = {tool.name: tool for tool in CodingToolset(git=git or Git()).tools()}

@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from .settings import ResolvedSettings as ResolvedSettings
     from .settings import Setting as Setting
     from .settings import SettingsTable as SettingsTable
+    from .spi import Browser as Browser
     from .spi import Health as Health
     from .spi import Metrics as Metrics
     from .spi import PortUrl as PortUrl
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from .spi import SandboxSession as SandboxSession
     from .spi import SessionDescription as SessionDescription
     from .spi import SupportsBackground as SupportsBackground
+    from .spi import SupportsBrowser as SupportsBrowser
     from .spi import SupportsConnect as SupportsConnect
     from .spi import SupportsExtend as SupportsExtend
     from .spi import SupportsHealth as SupportsHealth
@@ -224,6 +226,7 @@ _EXPORTS = {
         "SettingsTable",
     ),
     "spi": (
+        "Browser",
         "Health",
         "Metrics",
         "PortUrl",
@@ -232,6 +235,7 @@ _EXPORTS = {
         "SandboxSession",
         "SessionDescription",
         "SupportsBackground",
+        "SupportsBrowser",
         "SupportsConnect",
         "SupportsExtend",
         "SupportsHealth",
@@ -247,6 +251,7 @@ _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "Admission",
     "AgentSessionSandboxBinding",
+    "Browser",
     "Capabilities",
     "Capability",
     "CapturedOutput",
@@ -334,6 +339,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "Support",
     "SupportLevel",
     "SupportsBackground",
+    "SupportsBrowser",
     "SupportsConnect",
     "SupportsExtend",
     "SupportsHealth",

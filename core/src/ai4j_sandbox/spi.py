@@ -662,6 +662,47 @@ class SupportsMetrics(Protocol):
         """Return the use right now."""
 
 
+class Browser(Protocol):
+    """A browser in a sandbox, with one page. Every method may be called from any thread; calls run one after the other.
+
+    Selectors are CSS. What a page says is the page's own: not to be trusted.
+
+    Raises (every method):
+        SandboxTimeoutError: The page took too long.
+        SandboxNotFoundError: Nothing on the page matches the selector.
+        SandboxException: The browser, the page or the script failed.
+    """
+
+    def open(self, url: str) -> str:
+        """Load a page and return its title."""
+
+    def text(self) -> str:
+        """Return the text of the page as a reader sees it."""
+
+    def screenshot(self) -> bytes:
+        """Return what is visible, as a PNG image."""
+
+    def click(self, selector: str) -> None:
+        """Click in the middle of an element, as a mouse does, and wait for what it loads."""
+
+    def type(self, selector: str, text: str, *, submit: bool = False) -> None:
+        """Type into an element, and press Enter afterwards if `submit`."""
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression, a promise's once it is kept, as JSON data."""
+
+    def close(self) -> None:
+        """End the browser. Idempotent."""
+
+
+@runtime_checkable
+class SupportsBrowser(Protocol):
+    """A session with a browser of its own."""
+
+    def browser(self) -> Browser:
+        """Start a browser with a fresh profile."""
+
+
 OPTIONAL_METHODS = frozenset(
     ("list_processes", "attach", "port_url", "pause", "resume", "extend", "snapshot", "metrics", "watch", "browser")
 )

@@ -1,8 +1,8 @@
 """Loopback servers that speak the protocols of sandbox services and really run the commands.
 
 Read in this order, each file needs only the ones before it: `envelope`, `faults`, `reply`, `routing`, `bridge`,
-`state`, `process`, `metrics`, `watching`, `sandbox`, `snapshots`, `fleet`, `forwarding`, the package `envd`, the package `e2b`,
-`recorder`, `admin`, `server`. Everything outside `envd` and `e2b` is the same for all services.
+`state`, `process`, `metrics`, `watching`, `sandbox`, `snapshots`, `fleet`, `forwarding`, the packages `envd`,
+`e2b` and `daytona`, `recorder`, `admin`, `server`. Everything outside of those packages is the same for all services.
 """
 
 from __future__ import annotations

@@ -27,8 +27,11 @@ class PortClosedError(Exception):
     """Nothing listens on the port, or the provider cannot reach it."""
 
 
-async def forwarded(request: web.Request, sandbox: Sandbox, port: int) -> Reply:
+async def forwarded(request: web.Request, sandbox: Sandbox, port: int, target: str | None = None) -> Reply:
     """Return what a port inside the sandbox answers to a request.
+
+    Args:
+        target: Path and query to ask for; the request's own by default.
 
     Raises:
         PortClosedError: Nothing does.
@@ -37,14 +40,14 @@ async def forwarded(request: web.Request, sandbox: Sandbox, port: int) -> Reply:
         raise PortClosedError
     try:
         inside = await in_thread(sandbox.session.port_url, port)
-        return await _fetched(request, inside)
+        return await _fetched(request, inside, target or str(request.rel_url))
     except (SandboxException, ClientError, TimeoutError) as error:
         raise PortClosedError from error
 
 
-async def _fetched(request: web.Request, inside: PortUrl) -> Reply:
+async def _fetched(request: web.Request, inside: PortUrl, target: str) -> Reply:
     headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
-    url = inside.url.rstrip("/") + str(request.rel_url)
+    url = inside.url.rstrip("/") + target
     body = await request.read()
     async with (
         ClientSession(timeout=ClientTimeout(total=_FORWARD_SECONDS), auto_decompress=False) as client,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
 from ai4j_sandbox.deadline import Deadline
@@ -88,6 +88,9 @@ class EnvdSetup:
 
 class EnvdSession(SandboxSession):
     """One sandbox with an envd in it."""
+
+    lifetime_advice: ClassVar[str] = "give the sandbox a longer life, or call session.extend() in time"
+    """What to do about a sandbox whose life was over; a provider names its setting."""
 
     def __init__(self, description: SessionDescription, setup: EnvdSetup) -> None:
         self._setup = setup
@@ -292,7 +295,7 @@ class EnvdSession(SandboxSession):
             )
         state = self._asked_state()
         if state is RemoteState.GONE:
-            return _gone()
+            return self._gone(Outcome.UNKNOWN)
         if state is RemoteState.PAUSED:
             return SandboxOutcomeUnknownError(
                 "the sandbox was paused while the command ran",
@@ -320,7 +323,12 @@ class EnvdSession(SandboxSession):
             return SandboxConnectionError(
                 f"the sandbox runs, but cannot be reached: {lost.message}", outcome=Outcome.NOT_STARTED
             )
-        return lost if state is None else _gone(outcome=Outcome.NOT_STARTED)
+        return lost if state is None else self._gone(Outcome.NOT_STARTED)
+
+    def _gone(self, outcome: Outcome) -> SandboxSessionLostError:
+        return SandboxSessionLostError(
+            "the sandbox is gone: it was destroyed, or its life was over", hint=self.lifetime_advice, outcome=outcome
+        )
 
     def _answers(self) -> bool:
         try:
@@ -445,14 +453,6 @@ def first_explanation(*explanations: Explain) -> Explain:
         return next((error for each in explanations if (error := each(reply, fault)) is not None), None)
 
     return explain
-
-
-def _gone(*, outcome: Outcome = Outcome.UNKNOWN) -> SandboxSessionLostError:
-    return SandboxSessionLostError(
-        "the sandbox is gone: it was destroyed, or its life was over",
-        hint="give the sandbox a longer life, or call session.extend() in time",
-        outcome=outcome,
-    )
 
 
 def _summary(record: ProcessRecord) -> ProcessSummary:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from aiohttp import web
 
-from ai4j_sandbox.aio import in_thread
-from ai4j_sandbox.errors import SandboxException
-from ai4j_sandbox.spi import PortUrl, SupportsPorts
 from ai4j_sandbox_emulator.fleet import Fleet
+from ai4j_sandbox_emulator.forwarding import PortClosedError, forwarded
 from ai4j_sandbox_emulator.reply import Reply, json_reply
 from ai4j_sandbox_emulator.sandbox import Sandbox
 
@@ -22,9 +20,6 @@ EXAMPLE_KEY = "dtn_" + "0" * 40
 """A key of the right form, for clients that insist on one."""
 
 _TOKEN_HEADER, _TOKEN_QUERY = "x-daytona-preview-token", "DAYTONA_SANDBOX_AUTH_KEY"
-_HOP_BY_HOP = frozenset(
-    ("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "host")
-)
 
 
 class DaytonaFace:
@@ -99,33 +94,12 @@ class DaytonaFace:
         if signed is None or str(signed[1]) != port:
             return json_reply({"error": "invalid or expired token"}, 403)
         found = self._control.running(signed[0].sandbox_id)
-        return _unreachable() if found is None else await _forwarded(request, found[1], port, rest)
-
-
-def _unreachable() -> Reply:
-    return Reply(status=502)
+        return Reply(status=502) if found is None else await _forwarded(request, found[1], port, rest)
 
 
 async def _forwarded(request: web.Request, sandbox: Sandbox, port: str, rest: str) -> Reply:
-    """Pass a request on to a port inside the sandbox, where the provider can reach it."""
-    if not isinstance(sandbox.session, SupportsPorts) or not port.isdigit():
-        return _unreachable()
-    try:
-        inside = await in_thread(sandbox.session.port_url, int(port))
-        return await _fetched(request, inside, rest)
-    except (SandboxException, ClientError, TimeoutError):
-        return _unreachable()
-
-
-async def _fetched(request: web.Request, inside: PortUrl, rest: str) -> Reply:
-    headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
     query = f"?{request.rel_url.raw_query_string}" if request.rel_url.raw_query_string else ""
-    url, body = f"{inside.url.rstrip('/')}/{rest}{query}", await request.read()
-    async with (
-        ClientSession(timeout=ClientTimeout(total=60), auto_decompress=False) as client,
-        client.request(
-            request.method, url, headers={**headers, **inside.headers}, data=body, allow_redirects=False
-        ) as answer,
-    ):
-        kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
-        return Reply(status=answer.status, headers=kept, body=await answer.read())
+    try:
+        return await forwarded(request, sandbox, int(port), f"/{rest}{query}")
+    except (PortClosedError, ValueError):
+        return Reply(status=502)

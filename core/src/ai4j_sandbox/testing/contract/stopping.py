@@ -175,7 +175,10 @@ class StoppingContract(ContractSetup):
 
     def test_signal_reaches_the_command(self, session: SandboxSession) -> None:
         require(session, Capability.CANCEL)
-        process = session.start(SandboxCommand(command="trap 'echo caught; exit 7' TERM; echo ready; sleep 60 & wait"))
+        # No child: one that was forked and not yet replaced would run the trap too.
+        process = session.start(
+            SandboxCommand(command="trap 'echo caught; exit 7' TERM; echo ready; while :; do :; done")
+        )
         _first_words(process, 1)
 
         assert process.kill("SIGTERM")
