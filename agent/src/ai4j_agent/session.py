@@ -84,6 +84,7 @@ class AgentSession:
         self._owns_sandbox = False
         self._destroy: Callable[[], None] | None = None  # how to end a sandbox of ours that was only re-attached
         self._listeners: list[AgentListener] = []
+        self._on_close: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._opening = threading.Lock()
         self._closed = False
@@ -284,6 +285,10 @@ class AgentSession:
                     self._destroy = lambda: provider.destroy(sandbox_id)
             return self.update_sandbox_status(sandbox.status)
 
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Let `callback` be called when the session is closed, before its sandbox is destroyed."""
+        self._on_close.append(callback)
+
     def close(self) -> None:
         """Destroy the sandbox the session made; one it was given stays the host's. Idempotent; `save` still works.
 
@@ -292,7 +297,11 @@ class AgentSession:
         """
         with self._opening:  # a sandbox that is being made is waited for, and none is made afterwards
             self._closed = True
-            self._release()
+            try:
+                for callback in self._on_close:
+                    callback()
+            finally:
+                self._release()
 
     def __enter__(self) -> Self:
         return self

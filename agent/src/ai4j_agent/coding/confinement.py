@@ -12,19 +12,30 @@ permission policy and the sandbox are for.
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ai4j_agent.errors import ToolError
 from ai4j_sandbox.errors import SandboxFileError
 
-from ..errors import ToolError
 from .workspace import Workspace
 
 EXCLUDED_NAMES = frozenset((".git", "target", "node_modules", ".idea"))
 """Directories that tools do not search and do not write: they belong to other tools."""
 
 _PROTECTED_NAMES = frozenset((".ssh", ".aws"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resolved:
+    """A path as given, as it really is, and its names below the root in both forms."""
+
+    given: str
+    real: str
+    names: tuple[str, ...] = ()
+    real_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +56,7 @@ class PathRules:
         Raises:
             ToolError: The path leaves the workspace.
         """
-        return self._resolved(workspace, [path])[0][1]
+        return self._resolved(workspace, [path])[0].real
 
     def writable(self, workspace: Workspace, path: str) -> str:
         """Return the real absolute path of what may be written.
@@ -62,16 +73,15 @@ class PathRules:
             ToolError: One of them may not.
         """
         resolved = self._resolved(workspace, list(paths))
-        for given, real, names in resolved:
-            self._require_unprotected(given, names)
-            self._require_unprotected(given, _names_below(workspace.root, real))
-        return [real for _, real, _ in resolved]
+        for item in resolved:
+            self._require_unprotected(item.given, item.names)
+            self._require_unprotected(item.given, item.real_names)
+        return [item.real for item in resolved]
 
-    def _resolved(self, workspace: Workspace, paths: list[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Return each path as given, as it really is, and its names below the root."""
+    def _resolved(self, workspace: Workspace, paths: list[str]) -> list[_Resolved]:
         lexical = [self._lexical(workspace.root, path) for path in paths]
         if all(absolute == workspace.root for absolute in lexical):
-            return [(path, workspace.root, ()) for path in paths]
+            return [_Resolved(given=path, real=workspace.root) for path in paths]
         try:
             root, *reals = workspace.real_paths(workspace.root, *lexical)
         except SandboxFileError as error:
@@ -79,8 +89,15 @@ class PathRules:
         for path, real in zip(paths, reals, strict=True):
             if not self._inside(root, real):
                 raise _escapes(path, "through a symlink")
-        names = (_names_below(workspace.root, absolute) for absolute in lexical)
-        return list(zip(paths, reals, names, strict=True))
+        return [
+            _Resolved(
+                given=path,
+                real=real,
+                names=_names_below(workspace.root, absolute),
+                real_names=_names_below(root, real),
+            )
+            for path, absolute, real in zip(paths, lexical, reals, strict=True)
+        ]
 
     def _lexical(self, root: str, path: str) -> str:
         if not path.strip() or "\0" in path:
@@ -100,7 +117,7 @@ class PathRules:
         protected = _PROTECTED_NAMES.intersection(names)
         if protected:
             raise ToolError(f"{path!r} may not be written: {min(protected)} is protected")
-        if any(pair == (".git", "hooks") for pair in zip(names, names[1:], strict=False)):
+        if any(pair == (".git", "hooks") for pair in itertools.pairwise(names)):
             raise ToolError(f"{path!r} may not be written: .git/hooks is protected")
         excluded = self.excluded_names.intersection(names)
         if excluded:

@@ -40,9 +40,9 @@ class HostChannel(ProcessChannel):
         self._woken, self._wake = os.pipe()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._outputs = {OutputStream.STDOUT: self._process.stdout, OutputStream.STDERR: self._process.stderr}
+        streams = {OutputStream.STDOUT: self._process.stdout, OutputStream.STDERR: self._process.stderr}
+        self._outputs = {stream: pipe for stream, pipe in streams.items() if pipe is not None}
         for stream, pipe in self._outputs.items():
-            assert pipe is not None
             self._selector.register(pipe, selectors.EVENT_READ, stream)
         threading.Thread(target=self._reap, name=f"command {self.pid}", daemon=True).start()
 
@@ -71,17 +71,16 @@ class HostChannel(ProcessChannel):
 
     def close(self) -> None:
         """Give the descriptors back; a process that still runs is reaped when it ends."""
-        if self._closed:
-            return
-        self._closed = True
         with self._waking:
+            if self._closed:
+                return
+            self._closed = True
             if self._wake >= 0:
                 os.write(self._wake, b"!")
         with self._receiving:
             self._selector.close()
             os.close(self._woken)
             for pipe in self._outputs.values():
-                assert pipe is not None
                 pipe.close()
         if self._input:
             self._input.end()

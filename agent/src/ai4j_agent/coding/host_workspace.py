@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from ai4j_agent.errors import AgentConfigError
 from ai4j_sandbox.artifacts import collect_artifacts
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import SandboxFileError, UnsupportedCapabilityError
@@ -13,8 +15,9 @@ from ai4j_sandbox.files import SandboxFiles
 from ai4j_sandbox.model import SandboxArtifact, SandboxCommand
 from ai4j_sandbox.process import ProcessContext, SandboxProcess
 from ai4j_sandbox.redaction import is_sensitive_key
+from ai4j_sandbox.spi import Browser
 
-from ..errors import AgentConfigError
+from .browser import DevToolsBrowser
 from .host_channel import HostChannel
 from .host_files import HostFiles
 from .workspace import Workspace
@@ -69,6 +72,10 @@ class LocalWorkspace(Workspace):
         """Refuse: a process of the host that nobody holds cannot be told from any other."""
         raise UnsupportedCapabilityError("commands on the host cannot be attached to again", operation="attach")
 
+    def open_browser(self) -> Browser:
+        """Start a Chromium that is installed on the host, with its own walls."""
+        return DevToolsBrowser(self.start, isolated=False)
+
     def real_paths(self, *paths: str) -> list[str]:
         """Follow symlinks."""
         return [_real_path(path) for path in paths]
@@ -83,6 +90,9 @@ class LocalWorkspace(Workspace):
 
 def _real_path(path: str) -> str:
     real = os.path.realpath(path)
-    if os.path.islink(real):  # what is still a link after following all of them leads in a circle
-        raise SandboxFileError(f"{path!r}: too many levels of symbolic links", path=path, operation="files")
+    try:
+        os.stat(real)  # follows what `realpath` gave up on
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise SandboxFileError(f"{path!r}: too many levels of symbolic links", path=path) from None
     return real

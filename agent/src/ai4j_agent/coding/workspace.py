@@ -1,8 +1,9 @@
 """Where a coding agent's tools work: a directory with commands and files, on the host or in a sandbox.
 
 `Workspace` is the one protocol every tool is written for; no tool knows which implementation it has. Files and
-processes are the core's own interfaces (`SandboxFiles`, `SandboxProcess`), so that timeouts, cancellation, output limits
-and unknown exits mean the same in both places. `SandboxWorkspace` is here, `host_workspace.LocalWorkspace` beside it.
+processes are the core's own interfaces (`SandboxFiles`, `SandboxProcess`), so that timeouts, cancellation, output
+limits and unknown exits mean the same in both places. `SandboxWorkspace` is here, `host_workspace.LocalWorkspace`
+beside it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from ai4j_sandbox.errors import SandboxFileError, UnsupportedCapabilityError
 from ai4j_sandbox.files import SandboxFiles
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 from ai4j_sandbox.process import SandboxProcess
-from ai4j_sandbox.spi import SandboxSession, SupportsBackground
+from ai4j_sandbox.spi import Browser, SandboxSession, SupportsBackground, SupportsBrowser
 
-MAX_LINKS = 8
-"""How many symlinks one path may lead through (rule of the Java original)."""
+from .browser import DevToolsBrowser
+
+MAX_LINKS = 40
+"""How many symlinks one path may lead through: as many as Linux follows."""
 
 
 class Workspace(ABC):
@@ -58,6 +61,14 @@ class Workspace(ABC):
 
         Raises:
             SandboxFileError: A path leads through more than `MAX_LINKS` symlinks, or in a circle.
+        """
+
+    @abstractmethod
+    def open_browser(self) -> Browser:
+        """Start a browser.
+
+        Raises:
+            UnsupportedCapabilityError: There is none.
         """
 
     def execute(self, command: SandboxCommand) -> SandboxResult:
@@ -125,6 +136,12 @@ class SandboxWorkspace(Workspace):
         if not result.succeeded:
             raise SandboxFileError(f"{', '.join(paths)}: {result.stderr.strip() or 'cannot be resolved'}")
         return result.stdout.split("\0")[:-1]
+
+    def open_browser(self) -> Browser:
+        """Start the session's own browser where it has one, else a Chromium that is installed in the sandbox."""
+        if isinstance(self._session, SupportsBrowser):
+            return self._session.require(SupportsBrowser).browser()
+        return DevToolsBrowser(self.start, isolated=True)
 
     def protect(self, *secrets: str) -> None:
         """Mask these values in the sandbox's events and errors."""
