@@ -28,7 +28,8 @@ MAY_IMPORT: Mapping[str, set[str]] = {
     "ai4j_agent": {CORE},
     "ai4j_cli": {CORE, "ai4j_agent"},
 }
-IMPORTED_AS = {"opentelemetry-api": "opentelemetry", "pyyaml": "yaml"}  # distributions whose module has another name
+# distributions whose module has another name
+IMPORTED_AS = {"opentelemetry-api": "opentelemetry", "pyyaml": "yaml", "websocket-client": "websocket"}
 DISTRIBUTIONS = source_distributions()
 
 

@@ -157,6 +157,61 @@ class StreamingResponse:
             self._connection.close()
 
 
+class PendingResponse:
+    """A request that was sent and whose answer has not begun.
+
+    `receive` is called by one thread at a time; `close` may be called from any thread and wakes it.
+    """
+
+    def __init__(self, connection: Connection, reader: ResponseReader, pool: ConnectionPool) -> None:
+        self._connection = connection
+        self._reader = reader
+        self._pool = pool
+        self._receiving = threading.Lock()
+        self._closed = False
+
+    def receive(self, timeout: float | None) -> StreamingResponse | None:
+        """Return the answer once it has begun, whatever its status; ``None`` after `timeout` seconds without.
+
+        Not called again after it returned an answer.
+
+        Raises:
+            StreamCutError: The connection broke, or `close` was called meanwhile.
+            SandboxProtocolError: The answer is not HTTP.
+        """
+        deadline = Deadline(timeout)
+        with self._receiving:
+            try:
+                while (pieces := self._pieces(deadline)) is not None:
+                    if self._reader.head is not None:
+                        return StreamingResponse(self._connection, self._reader, self._reader.head, self._pool, pieces)
+                return None
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """Give up waiting. Idempotent; not for an answer that has begun."""
+        self._closed = True
+        if self._receiving.acquire(blocking=False):
+            try:
+                self._connection.close()
+            finally:
+                self._receiving.release()
+        else:
+            self._connection.wake()
+
+    def _pieces(self, deadline: Deadline) -> list[bytes] | None:
+        if self._closed:
+            raise StreamCutError("the answer was given up here before it began")
+        data = self._connection.receive(deadline.remaining())
+        if data is None:
+            return None
+        if not data:
+            self._reader.end()
+        return self._reader.feed(data)
+
+
 class DirectTransport:
     """Sends requests over pooled sockets. Thread-safe and fork-safe; `close` when done."""
 
@@ -182,15 +237,27 @@ class DirectTransport:
             SandboxTimeoutError: No connection, or no answer, in time.
             SandboxProtocolError: The answer is not HTTP.
         """
+        pending = self.begin(request, deadline)
+        response = pending.receive(deadline.bound(request.limits.read_seconds))
+        if response is None:
+            pending.close()
+            raise SandboxTimeoutError(f"{request.place} was sent and not answered in time")
+        return response
+
+    def begin(self, request: HttpRequest, deadline: Deadline) -> PendingResponse:
+        """Send a request, once, and return at once, for an answer that may take long to begin.
+
+        Raises:
+            SandboxConnectionError, SandboxTimeoutError: As `open`.
+        """
         connection = self._pool.take(request.origin, Deadline(deadline.bound(request.limits.connect_seconds)))
         reader = connection.reader = ResponseReader(request.method)
         try:
             self._send(connection, reader, request, deadline)
-            head, ready = self._await_head(connection, reader, request, deadline)
         except BaseException:
             connection.close()
             raise
-        return StreamingResponse(connection, reader, head, self._pool, ready)
+        return PendingResponse(connection, reader, self._pool)
 
     def close(self) -> None:
         """Close the idle connections; those in use close when their answers end."""
@@ -220,20 +287,6 @@ class DirectTransport:
             if not connection.answers_already():
                 raise
             reader.spoiled = True
-
-    def _await_head(
-        self, connection: Connection, reader: ResponseReader, request: HttpRequest, deadline: Deadline
-    ) -> tuple[ResponseHead, list[bytes]]:
-        patience = Deadline(deadline.bound(request.limits.read_seconds))
-        while True:
-            data = connection.receive(patience.remaining())
-            if data is None:
-                raise SandboxTimeoutError(f"{request.place} was sent and not answered in time")
-            if not data:
-                reader.end()
-            pieces = reader.feed(data)
-            if reader.head is not None:
-                return reader.head, pieces
 
 
 def _send_chunks(connection: Connection, chunks: Iterable[bytes], deadline: Deadline, patience: float) -> None:

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ai4j_sandbox.deadline import Clock, Deadline
-from ai4j_sandbox.errors import SandboxException
+from ai4j_sandbox.errors import SandboxException, SandboxTimeoutError
 from ai4j_sandbox.redaction import Scrubber
 
 from .base_url import BaseUrl, QueryValue
 from .connection import Dialer
-from .direct import DirectTransport, StreamingResponse
+from .direct import DirectTransport, PendingResponse, StreamingResponse
 from .faults import Explain, error_for
 from .message import HttpLimits, HttpReply, HttpRequest, Send, checked_headers
 
@@ -67,6 +67,51 @@ class OpenStream(Protocol):
     def __call__(self, request: HttpRequest, deadline: Deadline) -> StreamingResponse: ...
 
 
+class Begin(Protocol):
+    """Sends one request, once, and returns before it is answered."""
+
+    def __call__(self, request: HttpRequest, deadline: Deadline) -> PendingResponse: ...
+
+
+class PendingReply:
+    """A call that was sent and not answered yet. `receive` is for one thread at a time, `close` for any."""
+
+    def __init__(
+        self,
+        pending: PendingResponse,
+        deadline: Deadline,
+        *,
+        finish: Callable[[StreamingResponse], HttpReply],
+        telling: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
+        self._pending = pending
+        self._deadline = deadline
+        self._finish = finish
+        self._telling = telling
+
+    def receive(self, timeout: float | None) -> HttpReply | None:
+        """Return the successful answer; ``None`` after `timeout` seconds without any.
+
+        Not called again after it returned an answer or raised.
+
+        Raises:
+            SandboxException: As `HttpClient.call`.
+        """
+        with self._telling():
+            left = self._deadline.remaining()
+            response = self._pending.receive(left if timeout is None else self._deadline.bound(timeout))
+            if response is not None:
+                return self._finish(response)
+            if self._deadline.expired:
+                self._pending.close()
+                raise SandboxTimeoutError("the call was sent and not answered in time")
+            return None
+
+    def close(self) -> None:
+        """Give up waiting for the answer. Idempotent."""
+        self._pending.close()
+
+
 class HttpClient:
     """Calls one service. Thread-safe.
 
@@ -74,6 +119,7 @@ class HttpClient:
         headers: Called for every request; gives what all of them carry, credentials included, at the moment of use.
         send: Sends one request and returns the whole answer; `requests` by default.
         open_stream: Sends one request and returns its answer as a stream; `DirectTransport` by default.
+        begin: Sends one request and returns before it is answered; `DirectTransport` by default.
         explain: The provider's own reading of a refusal.
         scrubber: Masks what must not appear in an error. Asked for every error, so that it can grow.
         where: What every error tells of its place (`SandboxException.located`), such as ``session_id``.
@@ -87,6 +133,7 @@ class HttpClient:
         headers: Callable[[], Mapping[str, str]] = dict,
         send: Send | None = None,
         open_stream: OpenStream | None = None,
+        begin: Begin | None = None,
         limits: HttpLimits | None = None,
         retries: RetryPolicy | None = None,
         explain: Explain | None = None,
@@ -101,7 +148,8 @@ class HttpClient:
         self.limits = limits or HttpLimits()
         self._headers = headers
         self._send = send or self._requests()
-        self._open_stream = open_stream or self._direct()
+        self._open_stream = open_stream or self._direct().open
+        self._begin = begin or self._direct().begin
         self._retries = retries or RetryPolicy()
         self._explain = explain
         self._scrubber = scrubber
@@ -183,6 +231,33 @@ class HttpClient:
                 return response
             raise error_for(self._refusal(response, deadline), request.place, self._explain)
 
+    def begin(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        deadline: Deadline | None = None,
+        limits: HttpLimits | None = None,
+        operation: str | None = None,
+    ) -> PendingReply:
+        """Send one call, once, and return before it is answered, which may take long.
+
+        Raises:
+            SandboxException: It could not be sent; as `call`.
+        """
+        deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
+        limits = limits or self.limits
+        with self._telling(operation):
+            request = self.request(method, path, json=json, limits=limits)
+            pending = self._begin(request, deadline)
+
+        def finish(response: StreamingResponse) -> HttpReply:
+            body = response.read(limits.body_bytes, deadline, limits.read_seconds)
+            return self._successful(HttpReply(status=response.status, headers=response.headers, body=body), request)
+
+        return PendingReply(pending, deadline, finish=finish, telling=lambda: self._telling(operation))
+
     def request(
         self,
         method: str,
@@ -240,7 +315,9 @@ class HttpClient:
                 attempt += 1
 
     def _once(self, request: HttpRequest, deadline: Deadline) -> HttpReply:
-        reply = self._send(request, deadline)
+        return self._successful(self._send(request, deadline), request)
+
+    def _successful(self, reply: HttpReply, request: HttpRequest) -> HttpReply:
         if 200 <= reply.status < 300:
             return reply
         raise error_for(reply, request.place, self._explain)
@@ -265,10 +342,10 @@ class HttpClient:
         self._opened.append(sender.close)
         return sender
 
-    def _direct(self) -> OpenStream:
+    def _direct(self) -> DirectTransport:
         transport = DirectTransport(Dialer(setting=self.base_url.setting))
         self._opened.append(transport.close)
-        return transport.open
+        return transport
 
 
 def _may_pass(error: SandboxException) -> bool:

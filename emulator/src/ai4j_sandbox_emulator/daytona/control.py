@@ -20,7 +20,7 @@ from ai4j_sandbox_emulator.sandbox import NewSandbox, Sandbox
 from . import replies
 from .errors import ApiError, invalid, unknown_sandbox
 from .records import Record
-from .requests import DEFAULT_SNAPSHOT, MACHINE_SNAPSHOT, parse_create, parse_list, whole_number
+from .requests import DEFAULT_SNAPSHOT, MACHINE_SNAPSHOT, ListQuery, parse_create, parse_list, whole_number
 
 _FOREVER_SECONDS = 10 * 365 * 86400.0  # sandboxes here end by rest, which the emulator does not count
 _BUILD_STEP_SECONDS = 0.2
@@ -337,7 +337,7 @@ class ControlApi:
     # --- lists ------------------------------------------------------------------------------------------------------
 
     async def _list(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        query = parse_list(request.query)
+        query = _list_query(request)
         found = [record for record in self._newest_first() if self._fits(record, query)]
         start = 0 if query.cursor is None else whole_number(query.cursor, "cursor", 0)
         page, end = found[start : start + query.limit], start + query.limit
@@ -345,7 +345,7 @@ class ControlApi:
         return json_reply({"items": items, "nextCursor": str(end) if end < len(found) else None})
 
     async def _list_pages(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        query = parse_list(request.query)
+        query = _list_query(request)
         number = whole_number(request.query.get("page", "1"), "page", 1)
         found = [record for record in self._newest_first() if self._fits(record, query)]
         page = found[(number - 1) * query.limit : number * query.limit]
@@ -356,7 +356,7 @@ class ControlApi:
     def _newest_first(self) -> list[Record]:
         return sorted(self._records.values(), key=lambda record: record.last_activity_at, reverse=True)
 
-    def _fits(self, record: Record, query: Any) -> bool:
+    def _fits(self, record: Record, query: ListQuery) -> bool:
         return (
             query.labels.items() <= record.labels.items()
             and (not query.states or record.shown(self._fleet.clock()) in query.states)
@@ -458,3 +458,8 @@ async def _json(request: web.Request) -> Any:
         return json.loads(body) if body else {}
     except ValueError as error:
         raise invalid("Unexpected token in JSON") from error
+
+
+def _list_query(request: web.Request) -> ListQuery:
+    query = request.query
+    return parse_list(query, [*query.getall("states", ()), *query.getall("states[]", ())])

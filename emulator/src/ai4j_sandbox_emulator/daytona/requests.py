@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from multidict import MultiMapping
 
 from ai4j_sandbox.frozen import empty_mapping, freeze
 
@@ -97,8 +95,11 @@ def parse_create(body: Any) -> CreateRequest:
     )
 
 
-def parse_list(query: MultiMapping[str]) -> ListQuery:
+def parse_list(query: Mapping[str, str], states: Sequence[str] = ()) -> ListQuery:
     """Return which sandboxes are asked for.
+
+    Args:
+        states: What the query says of states, which may be given several times.
 
     Raises:
         ApiError: 400: it does not fit.
@@ -110,7 +111,7 @@ def parse_list(query: MultiMapping[str]) -> ListQuery:
         limit=limit,
         cursor=query.get("cursor"),
         labels=_labels(query.get("labels")),
-        states=tuple(query.getall("states", [])) + tuple(query.getall("states[]", [])),
+        states=tuple(states),
         name=query.get("name", ""),
         sandbox_id=query.get("id", ""),
     )
