@@ -48,7 +48,7 @@ def public_names(kind: type) -> set[str]:
 @pytest.mark.parametrize(
     ("wrapper", "wrapped", "not_wrapped"),
     [
-        (AsyncProcess, SandboxProcess, {"session_closing"}),
+        (AsyncProcess, SandboxProcess, {"session_closing", "helped_by"}),
         (AsyncFiles, SandboxFiles, set()),
         (AsyncSession, SandboxSession, {"require"}),
     ],

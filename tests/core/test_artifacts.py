@@ -44,6 +44,19 @@ def test_artifact_is_described_from_inside_the_sandbox(processes: HostProcesses,
     )
 
 
+def test_file_too_large_to_be_read_in_time_has_no_digest(processes: HostProcesses, tmp_path: Path) -> None:
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 2**40)
+
+    artifacts = collect_artifacts(processes.start, _command("sparse"), seconds=0.3)
+
+    assert [(artifact.size_bytes, artifact.sha256) for artifact in artifacts] == [(2**40, None)]
+
+
+def test_device_is_no_artifact_whatever_the_directory_calls_it(processes: HostProcesses) -> None:
+    assert found(processes, "/dev/zero") == []
+
+
 def test_artifacts_are_sorted_unique_and_each_has_an_id(processes: HostProcesses, tmp_path: Path) -> None:
     for name in ("b/2", "a/1", "b/10", "A"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

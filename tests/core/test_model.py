@@ -398,3 +398,8 @@ def test_results_are_compared_by_value() -> None:
 
 def test_stream_names_are_what_events_say() -> None:
     assert [str(stream) for stream in OutputStream] == ["stdout", "stderr"]
+
+
+@pytest.mark.parametrize("line", ["-e; echo hi", "+x", "--version"])
+def test_a_line_that_begins_like_an_option_reaches_the_shell_as_a_line(line: str) -> None:
+    assert SandboxCommand(command=line).argv(("/bin/sh", "-c")) == ("/bin/sh", "-c", "--", line)

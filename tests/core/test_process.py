@@ -285,6 +285,27 @@ def test_cancel_from_an_observer_of_the_same_command() -> None:
     assert bench.process.wait().canceled
 
 
+def test_cancel_while_artifacts_are_collected_ends_the_collecting_and_says_that_the_command_had_ended() -> None:
+    collecting = threading.Event()
+    helper = Bench(on_signal={"SIGTERM": [(0, ended(143))]})
+
+    def collect(command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
+        bench.process.helped_by(helper.process)
+        collecting.set()
+        helper.process.wait()
+        return ()
+
+    bench = Bench((0, ended()), gone=True, artifacts=["x"], context={"collect_artifacts": collect})
+    waiting = threading.Thread(target=bench.process.wait)
+    waiting.start()
+    collecting.wait(5)
+
+    assert not bench.process.cancel()
+    waiting.join(5)
+    assert helper.process.wait().canceled
+    assert (bench.process.wait().exit_code, bench.process.wait().canceled) == (0, False)
+
+
 def test_broken_stream_carries_what_had_arrived() -> None:
     bench = Bench((0.1, out("partial")), (0.2, SandboxOutcomeUnknownError("cut")))
 

@@ -395,6 +395,8 @@ def require_success(result: SandboxResult, path: str) -> SandboxResult:
         raise SandboxNotFoundError(f"no such file or directory in the sandbox: {path!r}", operation="files")
     if result.canceled:
         raise SandboxFileError(f"{path!r}: the transfer was canceled", path=path, operation="files")
+    if result.timed_out:
+        raise SandboxFileError(f"{path!r}: looking at it took too long", path=path, operation="files")
     reason = result.stderr.strip() or f"exit code {result.exit_code}"
     raise SandboxFileError(f"{path!r}: {reason}", path=path, operation="files")
 

@@ -165,7 +165,11 @@ class SandboxCommand:
 
     def argv(self, shell: Sequence[str] = ("/bin/sh", "-c")) -> tuple[str, ...]:
         """Return the argument list to execute: `shell` with the line appended, or the sequence itself."""
-        return (*shell, self.command) if isinstance(self.command, str) else tuple(self.command)
+        if not isinstance(self.command, str):
+            return tuple(self.command)
+        # A line that begins like an option would be taken for one.
+        guard = ("--",) if self.command.startswith(("-", "+")) else ()
+        return (*shell, *guard, self.command)
 
     def shell_line(self) -> str:
         """Return a line for a service that only takes lines; a sequence is quoted so that it survives the shell."""

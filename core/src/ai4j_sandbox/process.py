@@ -177,6 +177,7 @@ class SandboxProcess:
         self._receiving = threading.RLock()
         self._stopping = threading.Lock()
         self._reader: int | None = None  # the thread that iterates `output`
+        self._helper: SandboxProcess | None = None
         self._done = threading.Event()
         self._result: SandboxResult | None = None
         self._error: BaseException | None = None
@@ -277,6 +278,8 @@ class SandboxProcess:
             if self._stop_deadline is None:
                 self._canceled = True
                 self._canceled = self._stop()
+        if self._helper is not None:
+            self._helper.cancel()
         if self._reader not in (None, threading.get_ident()):
             self._done.wait(self._context.term_grace)  # the command's last words belong to whoever reads its output
         if self._receiving.acquire(blocking=False):
@@ -286,7 +289,13 @@ class SandboxProcess:
                 self._receiving.release()
         else:  # the receiving thread finds the stop deadline when it wakes
             self._done.wait(self._context.term_grace + self._context.kill_grace + 2 * _WAKE_SECONDS)
-        return self._result is None or self._result.canceled
+        return self._canceled if self._result is None else self._result.canceled
+
+    def helped_by(self, helper: SandboxProcess) -> None:
+        """Let `cancel` also reach a process of ours that looks at what this command left behind."""
+        self._helper = helper
+        if self._stop_deadline is not None:
+            helper.cancel()
 
     def detach(self) -> None:
         """Let go of the command without stopping it; a provider that can find it again does so by `command_id`."""

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
@@ -375,7 +376,7 @@ class SandboxSession(ABC):
 
     def _find_artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
         """Return the files that match the command's patterns. The default needs nothing but commands."""
-        return collect_artifacts(self._start_unobserved, command)
+        return collect_artifacts(partial(self._start_helper, command.command_id), command)
 
     # --- the rest is ours ---------------------------------------------------------------------------------------
 
@@ -383,10 +384,19 @@ class SandboxSession(ABC):
         """Start a command of our own making: observers see the host's commands, not the content of files."""
         return self._begin(command, self._open_channel, observed=False)
 
+    def _start_helper(self, helped_id: str, command: SandboxCommand) -> SandboxProcess:
+        """Start a command of our own making for one of the host's, whose `cancel` must reach it."""
+        helper = self._start_unobserved(command)
+        with self._lock:
+            helped = self._processes.get(helped_id)
+        if helped is not None:
+            helped.helped_by(helper)
+        return helper
+
     def _begin(self, command: SandboxCommand, open_channel: OpenChannel, *, observed: bool = True) -> SandboxProcess:
         if not isinstance(command, SandboxCommand):
             raise SandboxConfigError(f"a SandboxCommand is needed, got {type(command).__name__}")
-        self._require_abilities(command)
+        self._require_abilities(command, observed=observed)
         deadline = Deadline.after_millis(command.timeout_millis)
         with self._reserved(command.command_id):
             try:
@@ -453,11 +463,12 @@ class SandboxSession(ABC):
                 session_id=self.session_id,
             )
 
-    def _require_abilities(self, command: SandboxCommand) -> None:
+    def _require_abilities(self, command: SandboxCommand, *, observed: bool) -> None:
         needed = {
             Capability.TERMINAL: command.terminal is not None,
             Capability.STDIN: bool(command.stdin) or command.keep_stdin_open,
-            Capability.TIMEOUT: command.timeout_millis is not None,
+            # A limit of our own making is a precaution, and no promise to anybody.
+            Capability.TIMEOUT: observed and command.timeout_millis is not None,
         }
         for capability, wanted in needed.items():
             if wanted and capability not in self.capabilities:
