@@ -367,3 +367,23 @@ def test_require_gives_the_session_as_the_ability_or_says_what_it_can() -> None:
         UnsupportedCapabilityError, match=r"does not support SupportsPause .* it can do: stdin, timeout"
     ):
         SmallSession().require(SupportsPause)
+
+
+def test_session_whose_sandbox_is_gone_says_so_and_can_still_be_closed() -> None:
+    lost = SandboxSessionLostError("gone")
+    session = SmallSession(open_channel=lambda: ScriptedChannel(FakeClock(), [(0, lost)]))
+
+    with pytest.raises(SandboxSessionLostError):
+        session.execute(SandboxCommand(command="true"))
+    gone = session.status
+    session.close()
+
+    assert (gone, session.status) == (SandboxStatus.FAILED, SandboxStatus.CLOSED)
+
+
+def test_secret_that_becomes_known_later_disappears_from_the_labels() -> None:
+    session = SmallSession(spec=SandboxSpec(labels={"note": f"use {CANARY}"}))
+
+    session.protect(CANARY)
+
+    assert dict(session.spec.labels) == {"note": "use [redacted]"}

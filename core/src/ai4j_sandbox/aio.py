@@ -111,6 +111,11 @@ class AsyncProcess:
         """Whether the end of the command has been seen."""
         return self.sync.done
 
+    @property
+    def error(self) -> BaseException | None:
+        """Why `wait` raises, once the command is over without a result."""
+        return self.sync.error
+
     def __aiter__(self) -> AsyncIterator[SandboxEvent]:
         return self._iterate(iter(self.sync))
 

@@ -200,6 +200,11 @@ class SandboxProcess:
         """Whether the end of the command has been seen."""
         return self._done.is_set()
 
+    @property
+    def error(self) -> BaseException | None:
+        """Why `wait` raises, once the command is over without a result."""
+        return self._error
+
     def output(self) -> Iterator[OutputChunk]:
         """Yield the command's output as raw, unmasked chunks, as they arrive, until it ends.
 

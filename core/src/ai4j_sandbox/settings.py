@@ -139,7 +139,9 @@ class Setting:
 
 
 def _shown(value: Any) -> str:
-    return repr(mask_text(value)) if isinstance(value, str) else f"a {type(value).__name__}"
+    if isinstance(value, str | bool | int | float):
+        return repr(mask_text(value) if isinstance(value, str) else value)[:100]
+    return f"a value of type {type(value).__name__}"
 
 
 def _to_text(value: Any) -> str:

@@ -163,7 +163,7 @@ class SandboxSession(ABC):
     def __init__(self, description: SessionDescription) -> None:
         self._description = description
         self._scrubber = Scrubber(description.secrets)
-        self._spec = replace(description.spec, config=EMPTY, labels=_safe_labels(description, self._scrubber))
+        self._spec = _shown_spec(description.spec, self._scrubber)
         self._status = SandboxStatus.RUNNING
         self._lock = threading.Lock()
         self._closing = threading.Lock()
@@ -318,6 +318,7 @@ class SandboxSession(ABC):
     def protect(self, *secrets: str) -> None:
         """Mask these values too in events and errors from now on."""
         self._scrubber = self._scrubber.with_secrets(secrets)
+        self._spec = _shown_spec(self._description.spec, self._scrubber)
 
     def require(self, ability: Callable[..., AbilityT]) -> AbilityT:
         """Return this session as one of the ``Supports…`` protocols: ``session.require(SupportsPause).pause()``.
@@ -445,6 +446,7 @@ class SandboxSession(ABC):
         with self._lock:
             if self._processes.get(process.command_id) is process:
                 del self._processes[process.command_id]
+        self._note_loss(process.error)
 
     def _collect_artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
         found = self._find_artifacts(command)
@@ -489,9 +491,15 @@ class SandboxSession(ABC):
             command_id=command.command_id,
             operation="execute",
         )
+        self._note_loss(error)
         if observed:
             self._announce(SandboxEventType.ERROR, error.message, command_id=command.command_id)
         return error
+
+    def _note_loss(self, error: BaseException | None) -> None:
+        """Once the sandbox is known to be gone, the session says so; `close` still works."""
+        if isinstance(error, SandboxSessionLostError) and self._status is SandboxStatus.RUNNING:
+            self._status = SandboxStatus.FAILED
 
     def _cleanup_failed(self, error: SandboxException) -> SandboxException:
         failure = SandboxCleanupError(
@@ -526,10 +534,10 @@ class SandboxSession(ABC):
                 callback(event)
 
 
-def _safe_labels(description: SessionDescription, scrubber: Scrubber) -> dict[str, str | None]:
-    """The labels that may be shown: without sensitive names, and without the secrets this session knows."""
-    labels = filter_labels(description.spec.labels)
-    return {name: value and scrubber.text(value) for name, value in labels.items()}
+def _shown_spec(spec: SandboxSpec, scrubber: Scrubber) -> SandboxSpec:
+    """The spec as it may be shown: no `config`, no label with a sensitive name or with a secret this session knows."""
+    labels = {name: value and scrubber.text(value) for name, value in filter_labels(spec.labels).items()}
+    return replace(spec, config=EMPTY, labels=labels)
 
 
 # --- what only some can do --------------------------------------------------------------------------------------
