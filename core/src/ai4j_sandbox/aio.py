@@ -219,6 +219,10 @@ class AsyncFiles:
         """As `SandboxFiles.remove`."""
         await self._call("remove", path, recursive=recursive)
 
+    async def make_executable(self, path: str) -> None:
+        """As `SandboxFiles.make_executable`."""
+        await self._call("make_executable", path)
+
     async def move(self, source: str, destination: str) -> None:
         """As `SandboxFiles.move`."""
         await self._call("move", source, destination)

@@ -37,6 +37,7 @@ from .process import SandboxProcess
 from .shell_scripts import joined_path, parse_entries, path_argument
 
 CHUNK_BYTES = 256 * 1024
+_EXECUTABLE = stat.S_IXUSR
 
 Content = bytes | str | BinaryIO | Iterable[bytes]
 
@@ -142,6 +143,14 @@ class SandboxFiles(ABC):
             SandboxFileError: It cannot be moved.
         """
 
+    def make_executable(self, path: str) -> None:  # noqa: B027  optional, nothing to do without permissions
+        """Let whoever may read a file execute it. Where files have no permissions there is nothing to do.
+
+        Raises:
+            SandboxNotFoundError: No such file.
+            SandboxFileError: Its permissions may not be changed.
+        """
+
     def read(self, path: str, *, limit_bytes: int | None = None) -> bytes:
         """Return a file's content.
 
@@ -175,7 +184,7 @@ class SandboxFiles(ABC):
         return True
 
     def upload(self, source: str | os.PathLike[str], destination: str) -> None:
-        """Copy a host file, or a directory with everything in it, into the sandbox.
+        """Copy a host file, or a directory with everything in it, into the sandbox. What is executable stays so.
 
         Symlinks inside a directory are skipped: a host link must not smuggle in what the caller did not name.
 
@@ -194,9 +203,11 @@ class SandboxFiles(ABC):
             raise SandboxConfigError(f"upload source {str(local)!r} is not a file or directory")
         with local.open("rb") as stream:
             self.write(destination, stream)
+            if os.fstat(stream.fileno()).st_mode & _EXECUTABLE:
+                self.make_executable(destination)
 
     def download(self, source: str, destination: str | os.PathLike[str]) -> None:
-        """Copy a sandbox file, or a directory with everything in it, to the host.
+        """Copy a sandbox file, or a directory with everything in it, to the host. What is executable stays so.
 
         A file appears complete or not at all. Symlinks inside a directory are skipped, and names that would
         leave the destination are refused: the sandbox's content is not trusted.
@@ -215,7 +226,8 @@ class SandboxFiles(ABC):
             return
         if info.kind is FileKind.OTHER:
             raise SandboxFileError(f"{source!r} is neither a file nor a directory", path=source)
-        save_atomically(self.read_chunks(source), Path(destination))
+        executable = bool((info.mode or 0) & _EXECUTABLE)
+        save_atomically(self.read_chunks(source), Path(destination), executable=executable)
 
 
 def content_chunks(content: Content) -> Iterator[bytes]:
@@ -244,19 +256,25 @@ def safe_name(name: str) -> str:
     return name
 
 
-def save_atomically(chunks: Iterable[bytes], destination: Path) -> None:
-    """Write chunks to a host file that appears complete or not at all."""
+def save_atomically(chunks: Iterable[bytes], destination: Path, *, executable: bool = False) -> None:
+    """Write chunks to a host file that appears complete or not at all; an existing file's permissions are kept."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=destination.parent, prefix=".ai4j-")
     try:
         with os.fdopen(handle, "wb") as stream:
             for chunk in chunks:
                 stream.write(chunk)
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, _wanted_mode(destination, executable=executable))
         shutil.move(temporary, destination)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _wanted_mode(destination: Path, *, executable: bool) -> int:
+    if destination.is_file():
+        return stat.S_IMODE(destination.stat().st_mode)
+    return (0o777 if executable else 0o666) & ~_umask()
 
 
 def _umask() -> int:
@@ -328,6 +346,9 @@ class ShellFiles(SandboxFiles):
 
     def move(self, source: str, destination: str) -> None:
         self._run(shell_scripts.MOVE, source, _argument(destination))
+
+    def make_executable(self, path: str) -> None:
+        self._run(shell_scripts.MAKE_EXECUTABLE, path)
 
     def _run(self, script: str, path: str, *arguments: str) -> SandboxResult:
         with self._start(script_command(script, _argument(path), *arguments)) as process:

@@ -158,6 +158,12 @@ exec mv -f "$1" "$2"
 )
 """Rename $1 to $2, replacing a file there."""
 
+MAKE_EXECUTABLE = f"""
+[ -e "$1" ] || exit {MISSING}
+exec chmod +x -- "$1"
+"""
+"""Let whoever may read file $1 execute it."""
+
 FIND = f"""
 home=$(pwd -P && echo .) && home=${{home%??}}
 cd -P "$1" 2>/dev/null || exit {MISSING}

@@ -15,13 +15,14 @@ from ai4j_sandbox.errors import (
     SandboxNotFoundError,
 )
 from ai4j_sandbox.files import FileInfo, FileKind, SandboxFiles
+from ai4j_sandbox.process import ProcessExit
 
 from .envd import StartRequest
 from .envd_client import EnvdClient
 from .process_channel import run_to_end
 
 _IN_PLACE_BYTES = 256 * 1024
-_INSTALL_SECONDS = 60.0
+_SCRIPT_SECONDS = 60.0
 
 # Overwrites in place where there is a file: it keeps its permissions, and a symlink its target.
 _INSTALL = 'if [ -e "$2" ]; then cat <"$1" >"$2" && rm -f -- "$1"; else mv -f -- "$1" "$2"; fi'
@@ -76,6 +77,11 @@ class EnvdFiles(SandboxFiles):
         with _file_errors(source):
             self._client.move(source, destination)
 
+    def make_executable(self, path: str) -> None:
+        """Let whoever may read a file execute it."""
+        if self._script('chmod +x -- "$1"', path).exit_code != 0:
+            raise SandboxFileError(f"the permissions of {path!r} could not be changed", path=path)
+
     def _write_beside(self, path: str, beginning: bytes, rest: Iterable[bytes]) -> None:
         """Upload next to the file and put it in place when it is whole: envd would truncate first and copy then."""
         beside = f"{path}.ai4j-{uuid.uuid4().hex[:12]}"
@@ -88,10 +94,12 @@ class EnvdFiles(SandboxFiles):
             raise
 
     def _install(self, beside: str, path: str) -> None:
-        request = StartRequest(program="/bin/sh", arguments=("-c", _INSTALL, "ai4j-install", beside, path))
-        end = run_to_end(self._client, request, Deadline(_INSTALL_SECONDS))
-        if end.exit_code != 0:
+        if self._script(_INSTALL, beside, path).exit_code != 0:
             raise SandboxFileError(f"{path!r} could not be written", path=path)
+
+    def _script(self, script: str, *paths: str) -> ProcessExit:
+        request = StartRequest(program="/bin/sh", arguments=("-c", script, "ai4j-files", *paths))
+        return run_to_end(self._client, request, Deadline(_SCRIPT_SECONDS))
 
 
 @contextlib.contextmanager

@@ -71,6 +71,12 @@ class HostFiles(SandboxFiles):
             else:
                 os.rmdir(path)
 
+    def make_executable(self, path: str) -> None:
+        """Let whoever may read a file execute it."""
+        with _told(path):
+            mode = os.stat(path).st_mode
+            os.chmod(path, mode | (mode & 0o444) >> 2)
+
     def move(self, source: str, destination: str) -> None:
         """Rename, from one file system to another as well."""
         with _told(source):

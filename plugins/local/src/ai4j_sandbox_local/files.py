@@ -15,7 +15,9 @@ from ai4j_sandbox.errors import SandboxException, SandboxFileError, SandboxProto
 from ai4j_sandbox.files import CHUNK_BYTES, FileInfo, SandboxFiles
 
 from .client import AgentClient, Answer
-from .payloads import AgentRefusal, file_error, file_info, list_of, text_of
+from .payloads import AgentRefusal, file_error, file_info, file_path, list_of, text_of, whole_number
+
+_DEEPEST = 4096  # no path has more components
 
 
 class LocalFiles(SandboxFiles):
@@ -47,7 +49,7 @@ class LocalFiles(SandboxFiles):
 
     def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
         """Return the entries below a directory."""
-        answer = self._ask("list", path, depth=depth)
+        answer = self._ask("list", path, depth=whole_number("depth", depth, _DEEPEST))
         return sorted((file_info(entry) for entry in list_of(answer.payload, "entries")), key=lambda info: info.path)
 
     def stat(self, path: str) -> FileInfo:
@@ -64,13 +66,21 @@ class LocalFiles(SandboxFiles):
 
     def move(self, source: str, destination: str) -> None:
         """Rename, from one file system to another as well."""
-        self._ask("move", source, destination=destination)
+        self._ask("move", source, destination=file_path(destination))
+
+    def make_executable(self, path: str) -> None:
+        """Let whoever may read a file execute it."""
+        descriptor = _regular_file(self._ask("open", path))
+        try:
+            mode = os.fstat(descriptor).st_mode
+            os.fchmod(descriptor, stat.S_IMODE(mode | (mode & 0o444) >> 2))
+        finally:
+            os.close(descriptor)
 
     def _ask(self, operation: str, path: str, **more: Any) -> Answer:
-        if not path or "\0" in path:
-            raise SandboxFileError(f"{path!r} is not a path", path=path, session_state=SessionState.INTACT)
+        request = {"do": operation, "path": file_path(path), **more}
         try:
-            return self._client.call({"do": operation, "path": path, **more})
+            return self._client.call(request)
         except AgentRefusal as refusal:
             raise file_error(refusal, path) from None
 

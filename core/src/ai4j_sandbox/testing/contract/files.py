@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -261,6 +262,19 @@ class FilesContract(ContractSetup):
         files.download(f"{folder}/tree", tmp_path / "down")
 
         assert _tree(tmp_path / "down") == _tree(source)
+
+    def test_executable_file_stays_executable_up_and_down(
+        self, session: SandboxSession, files: SandboxFiles, folder: str, tmp_path: Path
+    ) -> None:
+        script = tmp_path / "run.sh"
+        script.write_text("#!/bin/sh\necho ran\n")
+        script.chmod(0o755)
+
+        files.upload(script, f"{folder}/run.sh")
+        files.download(f"{folder}/run.sh", tmp_path / "down.sh")
+
+        assert run(session, "./run.sh", working_directory=folder).stdout == "ran\n"
+        assert os.access(tmp_path / "down.sh", os.X_OK)
 
     def test_links_are_neither_uploaded_nor_downloaded(
         self, session: SandboxSession, files: SandboxFiles, folder: str, tmp_path: Path
