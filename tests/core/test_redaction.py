@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import random
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -413,3 +415,25 @@ def test_stream_without_secrets_passes_chunks_through_untouched() -> None:
     chunk = b"x" * 100
 
     assert Scrubber().stream().feed(chunk) is chunk
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ('API_KEY="a b c" x', 'API_KEY="[redacted]" x'),
+        ("api_key: 'a b c'", "api_key: '[redacted]'"),
+        ('{"token":"a\\"b"} z', '{"token":"[redacted]"} z'),
+        ("run --password hunter2 now", "run --password [redacted] now"),
+        ("--token is required", "--token is required"),
+        ("config.password: take it from E2B_API_KEY", "config.password: take it from E2B_API_KEY"),
+    ],
+)
+def test_named_values_are_masked_whole_and_prose_is_not(text: str, masked: str) -> None:
+    assert mask_message(text) == masked
+
+
+@pytest.mark.parametrize(
+    "write", [lambda secret: quote(secret, safe="").lower(), lambda secret: secret.encode().hex(), html.escape]
+)
+def test_lower_case_escapes_hexadecimal_and_html_give_a_known_secret_away_too(write: Callable[[str], str]) -> None:
+    assert Scrubber(["a/b+c&d-zq81"]).text(f"<{write('a/b+c&d-zq81')}>") == "<[redacted]>"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import html
 import json
 import re
 import shlex
@@ -138,21 +139,34 @@ _VALUE_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-# A named value in prose or JSON: ``token=abc``, ``"apiKey": "abc"``, ``password: hunter2``.
+_SENSITIVE_WORD = r"(?:secret|token|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credential|cookie)"
+
+# A named value in prose, JSON or a shell: ``token=abc``, ``"apiKey": "a b"``, ``password: hunter2``.
 _ASSIGNMENT = re.compile(
-    r"(?P<name>(?P<open>[\"']?)\b[\w.-]*"
-    r"(?:secret|token|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credential|cookie)[\w.-]*(?P=open)"
-    r"\s*(?P<sign>[:=])\s*)(?P<quote>[\"']?)(?P<value>[^\s\"',;&}{\[\]()]{3,})",
-    re.IGNORECASE,
+    rf"(?P<name>(?P<open>[\"']?)\b[\w.-]*{_SENSITIVE_WORD}[\w.-]*(?P=open)\s*(?P<sign>[:=])\s*)"
+    r"(?:(?P<quote>[\"'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\])+)|(?P<value>[^\s\"',;&}{\[\]()]{3,}))",
+    re.IGNORECASE | re.DOTALL,
 )
+# An option with its value: ``--password hunter2``.
+_OPTION = re.compile(rf"(?P<name>(?<!\S)--?[\w-]*{_SENSITIVE_WORD}[\w-]*\s+)(?P<value>[^\s\"']{{3,}})", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r"(?i)\d+(?:\.\d+)?|true|false|null|none")
 
 
 def _mask_assignment(match: re.Match[str]) -> str:
-    value = match["value"]
+    if match["quoted"] is not None:
+        return f"{match['name']}{match['quote']}{MASK}"
     # "password: must be set" is prose; a colon alone makes a value only of what does not look like a word.
-    prose = match["sign"] == ":" and not match["quote"] and value.rstrip(".").isalpha()
-    return match[0] if prose or _PLAIN_VALUE.fullmatch(value) else f"{match['name']}{match['quote']}{MASK}"
+    if match["sign"] == ":" and _is_word(match["value"]):
+        return match[0]
+    return match[0] if _PLAIN_VALUE.fullmatch(match["value"]) else f"{match['name']}{MASK}"
+
+
+def _mask_option(match: re.Match[str]) -> str:
+    return match[0] if _is_word(match["value"]) else f"{match['name']}{MASK}"
+
+
+def _is_word(value: str) -> bool:
+    return value.rstrip(".,;:").isalpha()
 
 
 def mask_text(text: str) -> str:
@@ -164,7 +178,7 @@ def mask_text(text: str) -> str:
 
 def mask_message(text: str) -> str:
     """Mask a message meant for people (an error, an event): `mask_text`, and named values such as ``token=abc``."""
-    return _ASSIGNMENT.sub(_mask_assignment, mask_text(text))
+    return _OPTION.sub(_mask_option, _ASSIGNMENT.sub(_mask_assignment, mask_text(text)))
 
 
 def mask_value(value: Any, policy: RedactionPolicy = STRICT) -> Any:
@@ -230,11 +244,12 @@ def _string_leaves(document: Any) -> Iterable[str]:
 
 
 def _spellings(secret: str) -> Iterable[str]:
-    """The ways one value gets written: raw, URL-encoded, JSON, repr, shell-quoted, base64 at each alignment."""
+    """The ways one value gets written: raw, URL, HTML, JSON, repr, shell, hexadecimal, base64 at each alignment."""
     yield secret
-    yield quote(secret, safe="")
-    yield quote(secret)
-    yield quote_plus(secret)
+    for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield encoded
+        yield re.sub("%[0-9A-F]{2}", lambda escape: escape[0].lower(), encoded)
+    yield html.escape(secret)
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield repr(secret)[1:-1]
@@ -242,6 +257,7 @@ def _spellings(secret: str) -> Iterable[str]:
     if "'" in secret:
         yield shlex.quote(secret)[1:-1]
     raw = secret.encode("utf-8", "surrogateescape")
+    yield raw.hex()
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(raw).decode("ascii").rstrip("=")
         # Inside a longer base64 text the value starts at one of three alignments; drop the edge
