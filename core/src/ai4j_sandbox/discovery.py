@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import importlib_metadata
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from .capability import SPI_VERSION
-from .compatibility import version_of
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 CORE_DISTRIBUTION = "ai4j-sandbox"
 PROVIDERS_GROUP = "ai4j.sandbox_providers"
@@ -102,6 +103,11 @@ def core_version() -> str:
         return ".".join(map(str, SPI_VERSION))
 
 
+def canonical_name(name: str) -> str:
+    """Return a distribution name the way the index compares names (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def forget_directories() -> None:
     """Let the next search see what was installed since the last one, as a notebook's ``%pip install`` does."""
     importlib.invalidate_caches()
@@ -141,11 +147,6 @@ class _Metadata:
     entry_points: str
     location: str
 
-    @property
-    def age(self) -> tuple[Version, str]:
-        """Sorts the versions of one distribution."""
-        return version_of(self.version), self.version
-
 
 class _Search:
     """One look at the search path for one group."""
@@ -169,16 +170,19 @@ class _Search:
         names: dict[str, str] = {}
         for distribution in self._distributions():
             if self._group in self._text(distribution, "entry_points.txt") and (found := self._read(distribution)):
-                names.setdefault(canonicalize_name(found.name), found.name)
+                names.setdefault(canonical_name(found.name), found.name)
         return names.values()
 
     def _choose(self, name: str) -> _Metadata | None:
         """Return the one of possibly several distributions of one name that counts."""
         found = [metadata for item in self._distributions(name=name) if (metadata := self._read(item))]
-        rivals = {metadata.age: metadata for metadata in found if metadata.location == found[0].location}
-        if len(rivals) > 1:
-            self._report_rivals([rivals[age] for age in sorted(rivals)])
-        return rivals[max(rivals)] if rivals else None
+        beside = [metadata for metadata in found if metadata.location == found[0].location]
+        rivals = {metadata.version: metadata for metadata in beside}
+        if len(rivals) < 2:
+            return beside[0] if beside else None
+        by_age = sorted(rivals.values(), key=_age)
+        self._report_rivals(by_age)
+        return by_age[-1]
 
     def _entries(self, metadata: _Metadata) -> list[PluginEntry]:
         pairs, malformed = parse_group(metadata.entry_points, self._group)
@@ -252,6 +256,14 @@ class _Search:
             version=metadata.version,
             location=metadata.location,
         )
+
+
+def _age(metadata: _Metadata) -> tuple[Version, str]:
+    """Sorts the versions of one distribution."""
+    # Imported late: discovery runs in every process, and hardly ever has to compare two versions.
+    from .compatibility import version_of
+
+    return version_of(metadata.version), metadata.version
 
 
 def _headers(text: str) -> Mapping[str, list[str]]:

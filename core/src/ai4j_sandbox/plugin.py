@@ -15,12 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 import pluggy
-from packaging.utils import canonicalize_name
 
 from . import hookspecs
 from .capability import SPI_VERSION, ProviderInfo
-from .compatibility import unmet_requirement
-from .discovery import CORE_DISTRIBUTION, PluginEntry, PluginProblem, core_version
+from .discovery import CORE_DISTRIBUTION, PluginEntry, PluginProblem, canonical_name, core_version
 from .errors import Outcome, ProviderIncompatibleError, ProviderLoadError, SandboxProviderError
 from .hookspecs import ProviderRegistration
 
@@ -35,12 +33,12 @@ Hooks = pluggy.HookRelay
 def disabled_plugins(environ: Mapping[str, str] | None = None) -> frozenset[str]:
     """Return the folded names in `DISABLED_VARIABLE`."""
     value = (os.environ if environ is None else environ).get(DISABLED_VARIABLE, "")
-    return frozenset(canonicalize_name(name.strip()) for name in value.split(",") if name.strip())
+    return frozenset(canonical_name(name.strip()) for name in value.split(",") if name.strip())
 
 
 def is_disabled(entry: PluginEntry, disabled: Collection[str]) -> bool:
     """Whether one of the disabled names is this entry's or its distribution's."""
-    return canonicalize_name(entry.name) in disabled or canonicalize_name(entry.distribution) in disabled
+    return canonical_name(entry.name) in disabled or canonical_name(entry.distribution) in disabled
 
 
 def load_plugin(entry: PluginEntry) -> Hooks:
@@ -104,6 +102,9 @@ def problem_of(entry: PluginEntry, error: SandboxProviderError) -> PluginProblem
 
 
 def _require_compatible(entry: PluginEntry) -> None:
+    # Imported late: whoever only asks which plugins are switched off does not need it.
+    from .compatibility import unmet_requirement
+
     version = core_version()
     unmet = unmet_requirement(entry.requires, CORE_DISTRIBUTION, version)
     if unmet is not None:
