@@ -72,7 +72,7 @@ def artifact(path: str, sha256: str | None = None) -> SandboxArtifact:
 def test_two_artifacts_that_would_be_one_file_are_not(tmp_path):
     session = session_with({"/w/etc/x": "mine", "/etc/x": "theirs"})
 
-    first, second = download_artifacts(session, [artifact("/w/etc/x"), artifact("/etc/x")], tmp_path, base="/w")
+    first, second = download_artifacts(session.files, [artifact("/w/etc/x"), artifact("/etc/x")], tmp_path, base="/w")
 
     assert (first.path, second.path) == (tmp_path / "etc/x", None)
     assert "would overwrite another artifact" in str(second.failure)
@@ -82,7 +82,7 @@ def test_two_artifacts_that_would_be_one_file_are_not(tmp_path):
 def test_a_later_run_replaces_what_an_earlier_one_saved(tmp_path):
     (tmp_path / "x").write_text("old")
 
-    (download,) = download_artifacts(session_with({"/w/x": "new"}), [artifact("/w/x")], tmp_path, base="/w")
+    (download,) = download_artifacts(session_with({"/w/x": "new"}).files, [artifact("/w/x")], tmp_path, base="/w")
 
     assert (download.failure, (tmp_path / "x").read_text()) == (None, "new")
 
@@ -90,7 +90,7 @@ def test_a_later_run_replaces_what_an_earlier_one_saved(tmp_path):
 def test_content_that_is_not_what_the_digest_says_is_told(tmp_path):
     session = session_with({"/w/x": "changed"})
 
-    (download,) = download_artifacts(session, [artifact("/w/x", sha256="0" * 64)], tmp_path, base="/w")
+    (download,) = download_artifacts(session.files, [artifact("/w/x", sha256="0" * 64)], tmp_path, base="/w")
 
     assert "changed after the command ended" in str(download.failure)
 
@@ -98,7 +98,7 @@ def test_content_that_is_not_what_the_digest_says_is_told(tmp_path):
 def test_a_folder_that_cannot_be_made_is_a_failure_of_each_artifact(tmp_path):
     (tmp_path / "file").touch()
 
-    (download,) = download_artifacts(session_with({"/w/x": ""}), [artifact("/w/x")], tmp_path / "file", base="/w")
+    (download,) = download_artifacts(session_with({"/w/x": ""}).files, [artifact("/w/x")], tmp_path / "file", base="/w")
 
     assert "cannot be saved" in str(download.failure)
 

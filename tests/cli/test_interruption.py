@@ -7,7 +7,7 @@ import signal
 import pytest
 from click.testing import Result
 
-from ai4j_cli.interruption import Interrupted, Interruption
+from ai4j_cli.interruption import Interrupted, Interruption, signals_deferred, stop_signals_raise
 from ai4j_sandbox.testing import FakeProvider, FakeResult
 from support.command_line import document_of, run_fake
 
@@ -67,3 +67,36 @@ def test_the_handlers_of_before_are_back_afterwards():
         signal.raise_signal(signal.SIGTERM)
 
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_stop_signals_raise_inside_and_not_afterwards():
+    before = signal.getsignal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted) as raised, stop_signals_raise():
+        signal.raise_signal(signal.SIGTERM)
+
+    assert (raised.value.number, signal.getsignal(signal.SIGTERM)) == (signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(("number", "effect"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Interrupted)])
+def test_a_deferred_signal_takes_its_effect_once_the_work_is_done(number, effect):
+    done: list[str] = []
+
+    def work() -> None:
+        with signals_deferred():
+            signal.raise_signal(number)
+            done.append("work")
+
+    with stop_signals_raise(), pytest.raises(effect):
+        work()
+
+    assert done == ["work"]
+
+
+def test_without_a_signal_nothing_is_deferred():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    with signals_deferred():
+        pass
+
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,37 @@ from ai4j_sandbox.testing import FakeProvider
 from support.command_line import invoke, registry_of
 
 LISTED = {
-    (): ["sandbox", "providers"],
-    ("sandbox",): ["run"],
+    (): ["chat", "sandbox", "top", "providers", "blueprint", "session", "completion"],
+    ("sandbox",): [
+        "run",
+        "ls",
+        "info",
+        "exec",
+        "shell",
+        "cp",
+        "artifacts",
+        "port",
+        "pause",
+        "resume",
+        "extend",
+        "rm",
+        "cleanup",
+    ],
+    ("blueprint",): ["check"],
+    ("session",): ["show", "verify"],
     ("providers",): ["list", "show", "check", "doctor"],
 }
-HEAVY = ("rich", "yaml", "marshmallow", "requests", "ai4j_sandbox_local", "ai4j_sandbox.registry", "ai4j_sandbox.model")
+HEAVY = (
+    "rich",
+    "yaml",
+    "marshmallow",
+    "requests",
+    "prompt_toolkit",
+    "ai4j_agent",
+    "ai4j_sandbox_local",
+    "ai4j_sandbox.registry",
+    "ai4j_sandbox.model",
+)
 
 
 def modules_loaded_by(*arguments: str) -> list[str]:
@@ -39,7 +66,14 @@ def modules_loaded_by(*arguments: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["sandbox", "--help"], ["sandbox", "run", "--help"], ["providers", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["sandbox", "--help"],
+        ["providers", "--help"],
+        ["chat", "--help"],
+        *([*group, name, "--help"] for group, names in LISTED.items() if group for name in names),
+    ],
 )
 def test_help_and_version_load_nothing_that_takes_time(arguments):
     loaded = modules_loaded_by(*arguments)
@@ -88,3 +122,16 @@ def test_the_documentation_names_every_option_command_and_exit_code():
 
     assert [name for name in [*names, *LISTED["providers",]] if f"`{name}" not in text] == []
     assert [code for code in ExitCode if f"| {code.value}" not in text] == []
+
+
+def test_a_cold_start_costs_little_more_than_python_itself():
+    def cpu_seconds(*arguments: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    bare = min(cpu_seconds("-c", "pass") for _ in range(5))
+    whole = min(cpu_seconds("-m", "ai4j_cli", "--help") for _ in range(5))
+
+    assert whole - bare < 0.150

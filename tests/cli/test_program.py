@@ -249,3 +249,11 @@ def test_ctrl_c_works_although_nobody_reads_the_output(start):
     process.wait(PATIENCE)
 
     assert process.returncode == 130
+
+
+def test_a_table_that_nobody_reads_ends_without_a_word():
+    line = f"{sys.executable} -m ai4j_cli providers list | (exec 0<&-; sleep 2); exit ${{PIPESTATUS[0]}}"
+
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE)
+
+    assert (done.returncode, done.stderr) == (141, b"")

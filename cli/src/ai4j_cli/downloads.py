@@ -20,7 +20,7 @@ from ai4j_sandbox import (
     SandboxFileError,
     SandboxSession,
 )
-from ai4j_sandbox.files import safe_name
+from ai4j_sandbox.files import SandboxFiles, safe_name
 
 _PWD_TIMEOUT_MILLIS = 30_000
 
@@ -35,12 +35,12 @@ class Download:
 
 
 def download_artifacts(
-    session: SandboxSession, artifacts: Iterable[SandboxArtifact], folder: Path, *, base: str
+    files: SandboxFiles, artifacts: Iterable[SandboxArtifact], folder: Path, *, base: str
 ) -> Iterator[Download]:
     """Save artifacts below `folder`, one by one; one that fails does not keep the others from being saved.
 
     Args:
-        session: Where they are.
+        files: Where they are.
         artifacts: What to save.
         folder: Made when it does not exist.
         base: The sandbox directory whose content `folder` mirrors.
@@ -52,7 +52,7 @@ def download_artifacts(
             if path in taken:
                 raise SandboxFileError(f"{artifact.path!r} would overwrite another artifact at {path}")
             taken.add(path)
-            _save(session, artifact, path)
+            _save(files, artifact, path)
         except SandboxException as error:
             yield Download(artifact=artifact, failure=error)
         except OSError as error:
@@ -87,8 +87,8 @@ def working_directory(session: SandboxSession, command: SandboxCommand) -> str:
     return posixpath.normpath(result.stdout.removesuffix("\n")) if result.succeeded else "/"
 
 
-def _save(session: SandboxSession, artifact: SandboxArtifact, path: Path) -> None:
-    session.files.download(artifact.path or "", path)
+def _save(files: SandboxFiles, artifact: SandboxArtifact, path: Path) -> None:
+    files.download(artifact.path or "", path)
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if artifact.sha256 is not None and digest != artifact.sha256:

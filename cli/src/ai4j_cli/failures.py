@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ai4j_agent.errors import AgentConfigError, AgentError, BlueprintError
 from ai4j_sandbox import (
     ProviderNotFoundError,
     SandboxAdmissionError,
@@ -36,7 +37,14 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
-_WRONG_REQUEST = (SandboxConfigError, SandboxAdmissionError, ProviderNotFoundError, UnsupportedCapabilityError)
+_WRONG_REQUEST = (
+    SandboxConfigError,
+    SandboxAdmissionError,
+    ProviderNotFoundError,
+    UnsupportedCapabilityError,
+    AgentConfigError,
+    BlueprintError,
+)
 
 
 def exit_code_of(error: BaseException) -> int:
@@ -69,11 +77,10 @@ def report_failure(application: Application, error: BaseException) -> int:
 def tell_failure(application: Application, error: BaseException) -> None:
     """Say on stderr what went wrong and what to do about it."""
     application.say(_message(error))
-    if isinstance(error, SandboxException):
-        if error.may_still_exist and error.session_id:
-            application.say(f"sandbox {error.session_id} may still exist")
-        if error.hint:
-            application.say(f"hint: {error.hint}")
+    if isinstance(error, SandboxException) and error.may_still_exist and error.session_id:
+        application.say(f"sandbox {error.session_id} may still exist")
+    if isinstance(error, SandboxException | AgentError) and error.hint:
+        application.say(f"hint: {error.hint}")
     if isinstance(error, click.UsageError) and error.ctx is not None:
         application.say(f"hint: see `{error.ctx.command_path} --help`")
 
@@ -82,6 +89,9 @@ def describe_failure(application: Application, error: BaseException) -> dict[str
     """Return a failure as JSON-ready data, secrets masked."""
     scrubber = Scrubber(application.secrets)
     document: dict[str, Any] = {"type": type(error).__name__, "message": scrubber.text(_message(error))}
+    if isinstance(error, AgentError):
+        known = {"hint": error.hint, "code": error.code if isinstance(error, BlueprintError) else None}
+        return document | {key: value for key, value in known.items() if value is not None}
     if not isinstance(error, SandboxException):
         return document
     error.scrubbed(scrubber)
@@ -110,7 +120,9 @@ def write_json(document: Mapping[str, Any]) -> None:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, SandboxException):
+    if isinstance(error, BlueprintError):
+        return f"{error.code}: {error.message}"
+    if isinstance(error, SandboxException | AgentError):
         return error.message
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"

@@ -8,13 +8,16 @@ Rules:
   done (closing a sandbox) is finished first.
 * Further signals change nothing: the sandbox is being closed already.
 * A signal that was ignored when we started stays ignored (``nohup``, a shell's background jobs).
+
+That is `Interruption`, for one command. A program that goes on after Ctrl-C uses `stop_signals_raise` for its whole
+life, and `signals_deferred` around what must not be left halfway.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
@@ -87,3 +90,38 @@ class Interruption:
             threading.Thread(target=self._process.cancel, daemon=True).start()
         elif not self._held:
             raise Interrupted(number)
+
+
+@contextmanager
+def stop_signals_raise() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise `Interrupted` in the main thread; Ctrl-C stays a `KeyboardInterrupt`."""
+
+    def received(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    with _handled({number: received for number in STOP_SIGNALS if number != signal.SIGINT}):
+        yield
+
+
+@contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Let what is done inside be finished; a stop signal that arrived meanwhile takes its effect afterwards."""
+    arrived: list[int] = []
+    with _handled(dict.fromkeys(STOP_SIGNALS, lambda number, frame: arrived.append(number))):
+        yield
+    if arrived:
+        signal.raise_signal(arrived[0])
+
+
+@contextmanager
+def _handled(handlers: Mapping[int, Callable[[int, FrameType | None], None]]) -> Iterator[None]:
+    previous = {
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

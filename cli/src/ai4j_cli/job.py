@@ -1,4 +1,7 @@
-"""One run: a sandbox is made, files go in, a command runs, artifacts come out, the sandbox is closed. Always closed."""
+"""One run: a sandbox is made, files go in, a command runs, artifacts come out, the sandbox is closed. Always closed.
+
+The same for a sandbox that exists: it is attached to, and left as it is.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,12 @@ from ai4j_sandbox import (
 from ai4j_sandbox.deadline import Deadline
 
 from .application import Application
+from .attachment import connect
 from .downloads import Download, download_artifacts, working_directory
 from .failures import tell_failure
 from .forwarding import InputForwarder, OutputStalled, RawOutput
 from .interruption import Interruption
+from .metering import MeteredFiles, host_size, transfer
 from .parameters import Upload
 from .rendering import progress
 from .report import JobReport
@@ -38,6 +43,7 @@ class Job:
     """What to do.
 
     Attributes:
+        session_id: An existing sandbox to do it in; without one a sandbox is made, and destroyed afterwards.
         stdin: What the command reads, besides what `command` says; nothing when ``None``.
         terminal: Descriptor of our own terminal, to be lent to the command.
         download: Folder for the artifacts; they stay in the sandbox otherwise.
@@ -46,6 +52,7 @@ class Job:
 
     spec: SandboxSpec
     command: SandboxCommand
+    session_id: str | None = None
     uploads: tuple[Upload, ...] = ()
     stdin: BinaryIO | None = None
     terminal: int | None = None
@@ -54,7 +61,7 @@ class Job:
 
 
 def run_job(application: Application, job: Job) -> JobReport:
-    """Do it, in a sandbox of its own.
+    """Do it, in a sandbox of its own or in an existing one, which stays.
 
     Raises:
         Interrupted: A signal came while no command ran. The sandbox is closed.
@@ -63,7 +70,7 @@ def run_job(application: Application, job: Job) -> JobReport:
     """
     failures: list[SandboxException] = []
     with Interruption() as interruption:
-        session = _create(application, job)
+        session = _open(application, job)
         binding = AgentSessionSandboxBinding.from_session(session)
         try:
             session.protect(*application.secrets)
@@ -78,7 +85,7 @@ def run_job(application: Application, job: Job) -> JobReport:
             tell_failure(application, download.failure)
             failures.append(download.failure)
     return JobReport(
-        binding=binding.with_status(session.status),
+        binding=binding.with_status(session.status) if session.owned else binding,
         isolation=session.isolation.name,
         result=result,
         downloads=downloads,
@@ -87,15 +94,19 @@ def run_job(application: Application, job: Job) -> JobReport:
     )
 
 
-def _create(application: Application, job: Job) -> SandboxSession:
+def _open(application: Application, job: Job) -> SandboxSession:
+    if job.session_id is not None:
+        with progress(application, sys.stderr, f"attaching to {job.spec.provider_id}/{job.session_id}"):
+            return connect(application, job.spec, job.session_id)
     with progress(application, sys.stderr, f"creating a sandbox with provider {job.spec.provider_id}"):
         return application.registry.create_session(job.spec)
 
 
 def _upload(application: Application, session: SandboxSession, job: Job) -> None:
     for upload in job.uploads:
-        with progress(application, sys.stderr, f"uploading {upload.source} to {upload.destination}"):
-            session.files.upload(upload.source, upload.destination)
+        message = f"uploading {upload.source} to {upload.destination}"
+        with transfer(application, message, host_size(upload.source)) as moved:
+            MeteredFiles(session.files, moved).upload(upload.source, upload.destination)
 
 
 def _download(
@@ -103,9 +114,10 @@ def _download(
 ) -> tuple[Download, ...]:
     if job.download is None or not artifacts:
         return ()
-    with progress(application, sys.stderr, f"downloading {len(artifacts)} artifacts to {job.download}"):
-        base = working_directory(session, job.command)
-        return tuple(download_artifacts(session, artifacts, job.download, base=base))
+    base = working_directory(session, job.command)
+    total = sum(artifact.size_bytes or 0 for artifact in artifacts)
+    with transfer(application, f"downloading {len(artifacts)} artifacts to {job.download}", total) as moved:
+        return tuple(download_artifacts(MeteredFiles(session.files, moved), artifacts, job.download, base=base))
 
 
 def _close(application: Application, session: SandboxSession) -> list[SandboxException]:

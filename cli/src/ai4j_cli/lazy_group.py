@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,15 @@ class LazyGroup(click.Group):
         """Import one command, or return ``None`` for a name that is none."""
         lazy = self._lazy.get(cmd_name) or self.available().get(cmd_name)
         return None if lazy is None else lazy.load()
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that a shell may complete; no command is imported for it."""
+        commands = [
+            CompletionItem(name, help=lazy.summary)
+            for name, lazy in self.available().items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for ``--help``."""

@@ -64,11 +64,22 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
+        "chat": LazyCommand(
+            module="ai4j_cli.chat.command", attribute="chat", summary="Work on a project with a model, in a sandbox."
+        ),
         "sandbox": LazyCommand(
             module="ai4j_cli.main", attribute="sandbox", summary="Run commands in isolated environments."
         ),
+        "top": LazyCommand(
+            module="ai4j_cli.top.command", attribute="top", summary="Watch sandboxes and what runs in them."
+        ),
         "providers": LazyCommand(
             module="ai4j_cli.main", attribute="providers", summary="Which providers there are and whether they work."
+        ),
+        "blueprint": LazyCommand(module="ai4j_cli.main", attribute="blueprint", summary="Agents declared in YAML."),
+        "session": LazyCommand(module="ai4j_cli.main", attribute="session", summary="Stored agent sessions."),
+        "completion": LazyCommand(
+            module="ai4j_cli.completion_script", attribute="completion", summary="Completion for your shell."
         ),
     },
 )
@@ -86,13 +97,53 @@ def program(context: click.Context, debug: bool) -> None:
     "sandbox",
     cls=LazyGroup,
     lazy={
-        "run": LazyCommand(
-            module="ai4j_cli.sandbox_run", attribute="run", summary="Run a command in a new sandbox, then close it."
-        ),
+        name: LazyCommand(module=f"ai4j_cli.{module}", attribute=attribute, summary=summary)
+        for name, module, attribute, summary in (
+            ("run", "sandbox_run", "run", "Run a command in a new sandbox, then close it."),
+            ("ls", "sandbox_fleet", "ls", "The sandboxes that exist."),
+            ("info", "sandbox_fleet", "info", "What is known of one."),
+            ("exec", "sandbox_exec", "exec_command", "Run a command in one that exists."),
+            ("shell", "sandbox_exec", "shell", "Open a shell in one on this terminal."),
+            ("cp", "sandbox_copy", "cp", "Copy files in or out."),
+            ("artifacts", "sandbox_exec", "artifacts", "List and fetch files by pattern."),
+            ("port", "sandbox_life", "port", "The URL of a port inside."),
+            ("pause", "sandbox_life", "pause", "Freeze one."),
+            ("resume", "sandbox_life", "resume", "Wake one."),
+            ("extend", "sandbox_life", "extend", "Let one live longer."),
+            ("rm", "sandbox_fleet", "rm", "Destroy some."),
+            ("cleanup", "sandbox_fleet", "cleanup", "Destroy what was left behind."),
+        )
     },
 )
 def sandbox() -> None:
     """Run commands in isolated environments."""
+
+
+@click.group(
+    "blueprint",
+    cls=LazyGroup,
+    lazy={
+        "check": LazyCommand(
+            module="ai4j_cli.blueprint_check", attribute="check", summary="Every issue, with line, path and code."
+        ),
+    },
+)
+def blueprint() -> None:
+    """Agents declared in YAML."""
+
+
+@click.group(
+    "session",
+    cls=LazyGroup,
+    lazy={
+        "show": LazyCommand(module="ai4j_cli.session_file", attribute="show", summary="What is in a snapshot."),
+        "verify": LazyCommand(
+            module="ai4j_cli.session_file", attribute="verify", summary="Whether its event log is intact."
+        ),
+    },
+)
+def session() -> None:
+    """Stored agent sessions."""
 
 
 @click.group(

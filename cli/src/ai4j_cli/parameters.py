@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
@@ -71,6 +72,15 @@ def seconds(text: str) -> float:
     if not 0 < value < math.inf:
         raise click.BadParameter(f"{text!r} is not a positive number of seconds")
     return value
+
+
+def duration(text: str) -> float:
+    """Read a time span: seconds, or a number with ``s``, ``m``, ``h`` or ``d``."""
+    unit = _SECONDS.get(text[-1:].lower())
+    try:
+        return seconds(text if unit is None else text[:-1]) * (unit or 1)
+    except click.BadParameter:
+        raise click.BadParameter(f"{text!r} is not a time span such as 90, 30m, 2h or 7d") from None
 
 
 def size(text: str) -> int:

@@ -33,8 +33,12 @@ def console(stream: TextIO) -> Console:
     """Return a console that writes to `stream` what it is given, as it is."""
     from rich.console import Console
 
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the program itself, past the one door for failures
+
     is_terminal = stream.isatty()
-    return Console(
+    return PipeConsole(
         file=stream,
         force_terminal=is_terminal,  # whatever FORCE_COLOR says: a file gets no ANSI
         color_system="auto" if is_terminal and not os.environ.get("NO_COLOR") else None,

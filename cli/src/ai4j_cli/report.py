@@ -61,6 +61,14 @@ class JobReport:
             "exitCode": self.exit_code,
         }
 
+    def artifact_rows(self) -> list[tuple[str, ...]]:
+        """Return the artifacts as cells: path, size, digest, and where each was saved."""
+        saved = {download.artifact.path: str(download.path) for download in self.downloads if download.path}
+        return [
+            (item.path or "", str(item.size_bytes), item.sha256 or "-", saved.get(item.path, "-"))
+            for item in self.result.artifacts
+        ]
+
     def tell(self, application: Application) -> None:
         """Write the JSON document if asked for; else say what the exit code alone does not, and where artifacts are."""
         if application.as_json:

@@ -1,36 +1,50 @@
-"""From the options of ``ai4j sandbox run`` to the job they describe."""
+"""From the options of ``ai4j sandbox run`` and ``exec`` to the job they describe."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO
 
 import click
 
-from ai4j_sandbox import SandboxCommand, SandboxConfigError, SandboxSpec
+from ai4j_sandbox import SandboxCommand, SandboxSpec
 from ai4j_sandbox.model import DEFAULT_OUTPUT_LIMIT_BYTES
 from ai4j_sandbox.registry import DEFAULT_PROVIDER_ID
 
-from .application import Application, sensitive_texts
+from .application import Application
 from .job import Job
 from .parameters import Upload, as_typed
-from .streams import holds_input, standard_input
+from .spec_options import PROVIDER_VARIABLE, settings_of, spec_of_file
+from .streams import holds_input, is_terminal, standard_input
 from .terminal import terminal_size
-
-PROVIDER_VARIABLE = "AI4J_SANDBOX_PROVIDER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class CommandOptions:
+    """What to run and how, parsed from the command line."""
+
+    arguments: tuple[str, ...] = ()
+    shell: str | None = None
+    directory: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
+    input_file: str | None = None
+    terminal: bool = False
+    timeout: float | None = None
+    artifacts: tuple[str, ...] = ()
+    folder: Path | None = None
+    output_limit: int | None = None
+    verbose: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(CommandOptions):
     """The command line of ``ai4j sandbox run``, parsed."""
 
-    arguments: tuple[str, ...]
-    shell: str | None
     provider: str | None
     spec_file: str | None
     image: str | None
@@ -38,18 +52,9 @@ class RunOptions:
     settings: tuple[tuple[str, str], ...]
     labels: tuple[tuple[str, str], ...]
     uploads: tuple[Upload, ...]
-    directory: str | None
-    variables: tuple[tuple[str, str], ...]
-    input_file: str | None
-    terminal: bool
-    timeout: float | None
-    artifacts: tuple[str, ...]
-    folder: Path | None
-    output_limit: int | None
-    verbose: bool
 
 
-def require_consistent(application: Application, given: RunOptions) -> None:
+def require_consistent(application: Application, given: CommandOptions) -> None:
     """Refuse what cannot be meant.
 
     Raises:
@@ -66,7 +71,7 @@ def require_consistent(application: Application, given: RunOptions) -> None:
             given.terminal and (application.as_json or given.input_file is not None)
         ),
         "--tty needs a terminal as standard input and output": (
-            given.terminal and not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout))
+            given.terminal and not (is_terminal(sys.stdin) and is_terminal(sys.stdout))
         ),
     }
     for problem, present in problems.items():
@@ -74,12 +79,8 @@ def require_consistent(application: Application, given: RunOptions) -> None:
             raise click.UsageError(problem)
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty()
-
-
 @contextmanager
-def opened_input(given: RunOptions) -> Iterator[BinaryIO | None]:
+def opened_input(given: CommandOptions) -> Iterator[BinaryIO | None]:
     """Open what the command shall read; ``None`` when it shall read nothing."""
     if given.input_file is None:
         yield standard_input() if given.terminal or holds_input(sys.stdin) else None
@@ -91,15 +92,28 @@ def opened_input(given: RunOptions) -> Iterator[BinaryIO | None]:
 
 
 def job_for(application: Application, given: RunOptions, stdin: BinaryIO | None) -> Job:
-    """Return the job.
+    """Return the job to do in a sandbox of its own.
 
     Raises:
         SandboxConfigError: The spec file or a value is wrong, or a credential is on the command line.
     """
+    job = attached_job(application, given, stdin, spec=_spec(application, given), session_id=None)
+    return replace(job, uploads=given.uploads)
+
+
+def attached_job(
+    application: Application,
+    given: CommandOptions,
+    stdin: BinaryIO | None,
+    *,
+    spec: SandboxSpec,
+    session_id: str | None,
+) -> Job:
+    """Return the job to do in the sandbox with this id."""
     return Job(
-        spec=_spec(application, given),
+        spec=spec,
+        session_id=session_id,
         command=_command(application, given, keep_stdin_open=stdin is not None),
-        uploads=given.uploads,
         stdin=stdin,
         terminal=sys.stdin.fileno() if given.terminal else None,
         download=given.folder,
@@ -108,7 +122,7 @@ def job_for(application: Application, given: RunOptions, stdin: BinaryIO | None)
 
 
 def _spec(application: Application, given: RunOptions) -> SandboxSpec:
-    spec = _spec_of_file(given.spec_file) if given.spec_file else SandboxSpec()
+    spec = spec_of_file(given.spec_file) if given.spec_file else SandboxSpec()
     application.protect(spec.config)
     return replace(
         spec,
@@ -116,31 +130,11 @@ def _spec(application: Application, given: RunOptions) -> SandboxSpec:
         image=given.image or spec.image,
         workspace_id=given.workspace or spec.workspace_id,
         labels={**spec.labels, **dict(given.labels)},
-        config={**spec.config, **_settings(given.settings)},
+        config={**spec.config, **settings_of(given.settings)},
     )
 
 
-def _spec_of_file(name: str) -> SandboxSpec:
-    from .documents import load_spec_file  # brings PyYAML and marshmallow, which most runs do without
-
-    return load_spec_file(name)
-
-
-def _settings(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
-    if not pairs:
-        return {}
-    from .documents import load_document
-
-    settings = {key: load_document(text, f"--config {key}") for key, text in pairs}
-    for name, _ in sensitive_texts(settings):
-        raise SandboxConfigError(
-            f"--config {name}: a credential does not belong on the command line, where every process can read it",
-            hint="set the provider's environment variable (`ai4j providers show ID` names it), or use --spec FILE",
-        )
-    return settings
-
-
-def _command(application: Application, given: RunOptions, *, keep_stdin_open: bool) -> SandboxCommand:
+def _command(application: Application, given: CommandOptions, *, keep_stdin_open: bool) -> SandboxCommand:
     environment = {name: as_typed(value) for name, value in given.variables}
     application.protect(environment)
     if given.terminal:

@@ -29,6 +29,11 @@ def descriptor_of(stream: TextIO | BinaryIO | None) -> int | None:
         return None
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is there and is a terminal."""
+    return stream is not None and stream.isatty()
+
+
 def holds_input(stream: TextIO | None) -> bool:
     """Whether a standard input is meant for the command: neither a terminal nor the null device."""
     if stream is None or stream.isatty():

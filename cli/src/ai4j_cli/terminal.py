@@ -23,17 +23,26 @@ def terminal_size(descriptor: int) -> TerminalSize:
 
 
 @contextmanager
+def mode_kept(descriptor: int) -> Iterator[None]:
+    """Give the terminal back its mode afterwards, whatever happened to it and however it ends."""
+    import termios
+
+    saved = termios.tcgetattr(descriptor)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, saved)
+
+
+@contextmanager
 def raw_mode(descriptor: int) -> Iterator[None]:
     """Hand every key through as typed, Ctrl-C included; the old mode is back afterwards, whatever happened."""
     import termios
     import tty
 
-    saved = termios.tcgetattr(descriptor)
-    try:
+    with mode_kept(descriptor):
         tty.setraw(descriptor, termios.TCSADRAIN)  # the default would throw away what was typed meanwhile
         yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, saved)
 
 
 @contextmanager
