@@ -48,7 +48,7 @@ def test_sizes(text, expected):
     [
         (size, "-1"), (size, "1.5M"), (size, "M"), (size, "1kk"), (size, ""), (size, "٣"),
         (seconds, "-1"), (seconds, "inf"), (seconds, "1m"), (seconds, ""),
-        (pair, "x"), (pair, "=x"), (variable, "=x"), (variable, ""), (upload, "nowhere:/x"),
+        (pair, "x"), (pair, "=x"), (variable, "=x"), (variable, ""), (upload, "nowhere:/x"), (upload, ":/x"),
     ],
 )  # fmt: skip
 def test_what_is_no_value_is_refused(parse, text):

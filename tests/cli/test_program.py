@@ -257,3 +257,13 @@ def test_a_table_that_nobody_reads_ends_without_a_word():
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE)
 
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_document_that_cannot_be_written_is_a_failure_in_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ai4j_cli", "sandbox", "run", "--json", "--", "true"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (125, "ai4j: [Errno 28] No space left on device\n")

@@ -467,3 +467,13 @@ def test_the_session_masks_a_secret_variable_in_its_events(monkeypatch):
     result = run_fake("--json", "--env", f"DB_PASSWORD={CANARY}", "true", provider=provider)
 
     assert_no_secret(str(document_of(result)["result"]["events"]))
+
+
+def test_a_secret_in_a_label_is_not_in_the_session_that_json_shows(monkeypatch):
+    monkeypatch.setenv("MY_API_TOKEN", CANARY)
+
+    options = ("--label", f"note={CANARY}", "--env", "MY_API_TOKEN", "--json")
+    done = run_fake(*options, "--", "make", provider=FakeProvider({"make": FakeResult()}))
+
+    assert_no_secret(done.stdout, done.stderr)
+    assert document_of(done)["session"]["labels"] == {"note": "[redacted]"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import traceback
 from collections.abc import Mapping
@@ -70,7 +71,9 @@ def report_failure(application: Application, error: BaseException) -> int:
         click.echo(Scrubber(application.secrets).text(trace), err=True, nl=False)
     tell_failure(application, error)
     if application.as_json:
-        write_json({"error": describe_failure(application, error), "exitCode": code})
+        # Where the document cannot be written (a full disk), stderr has said it, and the exit code says it again.
+        with contextlib.suppress(OSError):
+            write_json({"error": describe_failure(application, error), "exitCode": code})
     return code
 
 

@@ -71,9 +71,9 @@ def run_job(application: Application, job: Job) -> JobReport:
     failures: list[SandboxException] = []
     with Interruption() as interruption:
         session = _open(application, job)
+        session.protect(*application.secrets)  # before anything is said of the session, its labels included
         binding = AgentSessionSandboxBinding.from_session(session)
         try:
-            session.protect(*application.secrets)
             _upload(application, session, job)
             result = _run(session, job, interruption)
             downloads = _download(application, session, job, result.artifacts)

@@ -37,6 +37,8 @@ def upload(text: str) -> Upload:
     source, colon, destination = text.rpartition(":")
     if not colon or os.path.exists(text):
         source, destination = text, ""
+    if not source:  # Path("") would be the current directory: "$UNSET:dest" must not copy that
+        raise click.BadParameter(f"{text!r} names no path; write .:{destination} for the current directory")
     path = Path(source)
     if not path.exists():
         raise click.BadParameter(f"{source!r} does not exist")
