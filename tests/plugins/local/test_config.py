@@ -76,6 +76,11 @@ def test_every_key_reaches_the_configuration() -> None:
         ({"mounts": [{"source": "/opt", "target": "/a", "mode": "x"}]}, "config.mounts must have the mode ro or rw"),
         ({"env": {"1A": "x"}}, "config.env holds '1A', which is no variable name"),
         ({"env": {"A": 1}}, "config.env must hold only text"),
+        ({"env": {"A": "\ud800"}}, "config.env must hold only text without lone surrogates, unlike the value of A"),
+        (
+            {"mounts": 2 * [{"source": "/opt", "target": "/a"}]},
+            "config.mounts must not hold two mounts with one target",
+        ),
         ({"timeoutSeconds": 0}, "config.timeoutSeconds must be at least 1"),
         ({"memoryMegabytes": "lots"}, "config.memoryMegabytes must be a whole number"),
         ({"workspaceMode": "ro"}, "config.workspaceMode needs config.workspaceDir"),
@@ -118,3 +123,36 @@ def test_syscall_filter_tier_refuses_what_takes_a_file_system_of_its_own() -> No
     refused = [name for name, _ in unhonoured(Isolation.SYSCALL_FILTER, config)]
 
     assert refused == ["config.workspaceMegabytes", "workspace_id", "config.mounts"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "timeoutSeconds",
+        "memoryMegabytes",
+        "maxProcesses",
+        "maxFileMegabytes",
+        "cpuSeconds",
+        "maxOpenFiles",
+        "workspaceMegabytes",
+    ],
+)
+def test_number_that_no_machine_could_honour_is_refused_by_name(key: str) -> None:
+    with pytest.raises(SandboxConfigError, match=f"config.{key} must be at most"):
+        resolved(**{key: 10**15})
+
+
+@pytest.mark.parametrize("path", ["/a\ud800", "/a\0b", "/a\nb"])
+def test_path_that_the_system_cannot_name_is_refused_wherever_it_stands(path: str) -> None:
+    for config in (
+        {"shell": path},
+        {"workspaceDir": path},
+        {"mounts": [{"source": path, "target": "/data"}]},
+        {"mounts": [{"source": "/opt", "target": path}]},
+    ):
+        with pytest.raises(SandboxConfigError, match="must not contain"):
+            resolved(**config)
+
+
+def test_path_with_bytes_that_are_not_utf8_is_taken_as_the_system_gives_it() -> None:
+    assert resolved(workspaceDir="/caf\udce9").workspace_dir == "/caf\udce9"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from ai4j_sandbox.errors import SandboxConfigError, SandboxSessionClosedError, SandboxSessionLostError
+from ai4j_sandbox.errors import SandboxConfigError, SandboxException, SandboxSessionClosedError, SandboxSessionLostError
 from ai4j_sandbox.model import SandboxCommand, SandboxSpec
 from ai4j_sandbox.spi import SandboxSession
 from ai4j_sandbox_local import LocalProvider
+from ai4j_sandbox_local.isolation.identity import Identity, current_identity
+from ai4j_sandbox_local.isolation.launch import AgentSettings, Descriptors, launch
 from support.processes import descendants, is_running
 from support.waiting import eventually
 
@@ -204,3 +207,70 @@ def test_every_ability_of_a_closed_session_refuses(namespace: SandboxSession) ->
     for call in (namespace.pause, namespace.resume, namespace.metrics, namespace.list_processes):
         with pytest.raises(SandboxSessionClosedError):
             call()
+
+
+def test_start_that_is_interrupted_leaves_no_process_and_no_descriptor() -> None:
+    """As when bwrap's first child still waits for its parent, which alone used to be killed."""
+    started: list[int] = []
+
+    def command_line(descriptors: Descriptors, program: Sequence[str]) -> list[str]:
+        return ["/bin/sh", "-c", "sleep 300 & sleep 300 & wait"]
+
+    def interrupted(control: socket.socket, diagnostics: int, identity: Identity) -> int:
+        assert eventually(lambda: len(own_descendants(before)) == 3)
+        started.extend(own_descendants(before))
+        raise KeyboardInterrupt
+
+    before = descendants(os.getpid())
+    open_before = len(os.listdir("/proc/self/fd"))
+    settings = AgentSettings(directory="/", limits={}, lifetime=None)
+    with pytest.raises(KeyboardInterrupt):
+        launch(command_line, "python3", settings, current_identity(), interrupted)
+
+    assert eventually(lambda: not any(is_running(pid) for pid in started))
+    assert len(os.listdir("/proc/self/fd")) == open_before
+
+
+def own_descendants(before: set[int]) -> set[int]:
+    return descendants(os.getpid()) - before
+
+
+def test_command_that_ends_with_close_is_told_that_the_session_was_closed(session: SandboxSession) -> None:
+    process = session.start(SandboxCommand(command="sleep 60"))
+    closing = threading.Thread(target=session.close)
+
+    closing.start()
+    result = process.wait()
+    closing.join()
+
+    assert (result.canceled, result.status_text) == (True, f"sandbox session {session.session_id} is closed")
+
+
+def test_files_kept_over_close_say_that_the_session_was_closed(session: SandboxSession) -> None:
+    files = session.files
+
+    session.close()
+
+    with pytest.raises(SandboxSessionClosedError, match="is closed"):
+        files.read("/etc/passwd")
+
+
+def test_commands_that_come_while_another_thread_closes_are_canceled_or_told_of_it(session: SandboxSession) -> None:
+    ends: list[object] = []
+
+    def execute() -> None:
+        try:
+            while True:
+                ends.append(session.execute(SandboxCommand(command="true")).canceled)
+        except SandboxException as error:
+            ends.append(type(error))
+
+    threads = [threading.Thread(target=execute) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    assert eventually(lambda: len(ends) > 20)
+    session.close()
+    for thread in threads:
+        thread.join()
+
+    assert {end for end in ends if isinstance(end, type)} == {SandboxSessionClosedError}

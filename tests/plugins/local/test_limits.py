@@ -13,6 +13,7 @@ from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec
 from ai4j_sandbox.spi import SandboxSession
 from ai4j_sandbox_local import LocalProvider
 from ai4j_sandbox_local.isolation.cgroup import memory_group
+from ai4j_sandbox_local.isolation.layout import interpreter_home
 
 TIERS = pytest.mark.parametrize("tier", ["namespace", "syscall-filter"])
 
@@ -136,3 +137,17 @@ def test_directory_that_commands_could_not_change_is_refused(tmp_path: Path) -> 
         LocalProvider().create_session(SandboxSpec(config={"workspaceDir": str(tmp_path)}))
 
     assert "chown" in str(caught.value)
+
+
+@TIERS
+def test_limit_on_files_leaves_the_agent_s_long_answers_whole(create: Callable, tier: str) -> None:
+    session = create(isolation=tier, maxFileMegabytes=1)
+    run(session, "mkdir many; cd many; seq -f '%0100g' 4500 | xargs touch")
+
+    assert len(session.files.list("many")) == 4500
+
+
+@pytest.mark.skipif(not interpreter_home().startswith("/root/"), reason="needs a Python outside of /usr")
+def test_workspace_that_would_hide_the_python_is_refused_by_name() -> None:
+    with pytest.raises(SandboxConfigError, match="would hide the Python installation"):
+        LocalProvider().create_session(SandboxSpec(workspace_id="/root", config={"isolation": "namespace"}))

@@ -7,16 +7,29 @@ import pytest
 from ai4j_sandbox.errors import (
     Outcome,
     SandboxCapacityError,
+    SandboxConfigError,
     SandboxException,
     SandboxFileError,
     SandboxNotFoundError,
     SandboxProtocolError,
+    SessionState,
 )
 from ai4j_sandbox.files import FileInfo, FileKind
 from ai4j_sandbox.model import SandboxCommand, TerminalSize
 from ai4j_sandbox.process import ProcessExit
 from ai4j_sandbox_local.config import LocalConfig
-from ai4j_sandbox_local.payloads import AgentRefusal, exit_of, file_error, file_info, start_error, start_request
+from ai4j_sandbox_local.payloads import (
+    AgentRefusal,
+    exit_of,
+    file_error,
+    file_info,
+    file_path,
+    signal_number,
+    start_error,
+    start_request,
+    terminal_size,
+    whole_number,
+)
 
 
 def test_shell_line_is_run_by_the_configured_shell_with_merged_variables() -> None:
@@ -116,3 +129,42 @@ def test_command_that_could_not_be_started_did_not_start(
     error = start_error(AgentRefusal(code, "text"), command)
 
     assert (type(error), error.outcome) == (kind, Outcome.NOT_STARTED)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "'' is not a path: it is empty"),
+        ("x\0y", r"it holds a NUL"),
+        ("\ud800", "it holds a lone surrogate"),
+        ("a/" * 3000 + "x", "it has 6001 bytes, and may have 4095"),
+    ],
+)
+def test_path_that_no_file_can_have_is_a_file_error(path: str, said: str) -> None:
+    with pytest.raises(SandboxFileError, match=said) as caught:
+        file_path(path)
+
+    assert (caught.value.outcome, caught.value.session_state) == (Outcome.NOT_STARTED, SessionState.INTACT)
+
+
+@pytest.mark.parametrize("path", [5, None, b"bytes"])
+def test_path_that_is_not_text_is_refused_by_name(path: object) -> None:
+    with pytest.raises(SandboxConfigError, match="path must be text, got"):
+        file_path(path)
+
+
+@pytest.mark.parametrize("value", ["80", True, 80.5, None, float("inf"), 0, -1, 101])
+def test_argument_that_is_no_whole_number_in_range_is_refused_by_name(value: object) -> None:
+    with pytest.raises(SandboxConfigError, match="port must be"):
+        whole_number("port", value, 100)
+
+
+@pytest.mark.parametrize("size", [None, (24, 80), TerminalSize(rows=70_000), TerminalSize(columns=70_000)])
+def test_size_that_no_terminal_has_is_refused(size: object) -> None:
+    with pytest.raises(SandboxConfigError):
+        terminal_size(size)
+
+
+def test_signal_that_is_not_a_name_is_refused() -> None:
+    with pytest.raises(SandboxConfigError, match="got int"):
+        signal_number(9)

@@ -105,7 +105,12 @@ def test_health_without_a_working_way_gives_the_reason_and_advice(tmp_path: Path
 def broken_bubblewrap(directory: Path) -> str:
     """Return a bwrap that does what the real one does in a container with Docker's default profile."""
     path = directory / "bwrap"
-    path.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    path.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = --version ] && exec echo bubblewrap 0\n'
+        "echo 'bwrap: No permissions to create new namespace' >&2\n"
+        "exit 1\n"
+    )
     path.chmod(0o755)
     return str(path)
 
@@ -145,3 +150,14 @@ def test_no_isolation_is_loud() -> None:
         assert session.isolation is IsolationLevel.NONE
         assert session.execute(SandboxCommand(command="echo works")).stdout == "works\n"
     assert "unprotected" in provider.health().summary
+
+
+@pytest.mark.parametrize("program", ["/nope", "/bin/true", "/etc/passwd"])
+def test_program_that_is_not_bwrap_is_refused_by_name_and_told_by_health(program: str) -> None:
+    provider = LocalProvider(bubblewrap=program)
+
+    with pytest.raises(SandboxConfigError, match="AI4J_LOCAL_BWRAP") as caught:
+        provider.create_session()
+    health = provider.health()
+
+    assert (health.healthy, health.summary) == (False, caught.value.message)

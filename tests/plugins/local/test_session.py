@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +13,16 @@ import pytest
 
 from ai4j_sandbox.capability import Capability, IsolationLevel
 from ai4j_sandbox.errors import (
+    SandboxConfigError,
     SandboxConflictError,
     SandboxException,
     SandboxNotFoundError,
+    SandboxTimeoutError,
     UnsupportedCapabilityError,
 )
 from ai4j_sandbox.model import SandboxCommand, SandboxResult, TerminalSize
 from ai4j_sandbox.spi import SandboxSession, SupportsPorts
+from ai4j_sandbox_local.payloads import AgentRefusal
 from support.waiting import eventually
 
 
@@ -309,3 +314,72 @@ def test_tier_without_a_network_of_its_own_has_no_ports_and_says_so(create: Call
     assert Capability.PORTS not in session.capabilities
     with pytest.raises(UnsupportedCapabilityError, match="port_url"):
         session.port_url(80)
+
+
+# --- what must not end the sandbox --------------------------------------------------------------------------------
+
+
+def test_command_whose_time_is_over_before_it_has_started_is_timed_out_and_stopped(session: SandboxSession) -> None:
+    results = [session.execute(SandboxCommand(command="sleep 7.77", timeout_millis=1)) for _ in range(50)]
+
+    assert [result.timed_out for result in results] == [True] * 50
+    assert session.list_processes() == []
+
+
+def test_command_whose_start_is_not_answered_in_time_is_killed(session: SandboxSession) -> None:
+    agent = session._sandbox.running.agent_pid
+    session.started_seconds = 0.1
+    os.kill(agent, signal.SIGSTOP)
+
+    try:
+        with pytest.raises(SandboxTimeoutError, match="did not answer"):
+            session.start(SandboxCommand(command="sleep 60; touch survived"))
+    finally:
+        os.kill(agent, signal.SIGCONT)
+
+    assert eventually(lambda: session.list_processes() == [])
+    assert not session.files.exists("survived")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"do": "nonsense"},
+        {"do": "stat"},
+        {"do": "stat", "path": "\ud800"},
+        {"do": "stat", "path": "x\0y"},
+        {"do": "make_dir", "path": "a/" * 1500},
+        {"do": "list", "path": "/", "depth": "deep"},
+        {"do": "extend", "seconds": None},
+        {"do": "connect", "port": "http"},
+    ],
+)
+def test_agent_refuses_what_it_cannot_do_and_lives_on(create: Callable, request_: dict[str, object]) -> None:
+    session = create(timeoutSeconds=100)
+
+    with pytest.raises(AgentRefusal):
+        session._client.call(request_)
+
+    assert run(session, "echo alive").stdout == "alive\n"
+
+
+def test_life_longer_than_epoll_can_wait_is_lived(create: Callable) -> None:
+    session = create(timeoutSeconds=30 * 86400)
+
+    session.extend(60 * 86400)
+
+    assert run(session, "echo alive").stdout == "alive\n"
+
+
+def test_program_that_is_a_circle_of_links_ends_as_a_shell_would_report_it(session: SandboxSession) -> None:
+    run(session, "ln -s circle circle")
+
+    result = run(session, ["./circle"])
+
+    assert (result.exit_code, result.stderr) == (126, "./circle: Too many levels of symbolic links\n")
+
+
+@pytest.mark.parametrize("port", ["80", True, 80.5, 0, 65536])
+def test_port_that_is_none_is_refused_by_name(namespace: SandboxSession, port: object) -> None:
+    with pytest.raises(SandboxConfigError, match="port must be"):
+        namespace.port_url(port)

@@ -23,7 +23,7 @@ from ai4j_sandbox.model import OutputStream, TerminalSize
 from ai4j_sandbox.process import OutputChunk, ProcessChannel, ProcessExit
 
 from .client import AgentClient, Conversation
-from .payloads import AgentRefusal, exit_of, signal_number
+from .payloads import AgentRefusal, exit_of, signal_number, terminal_size
 
 READ_BYTES = 256 * 1024
 _FULL_PIPE = 64 * 1024
@@ -314,7 +314,7 @@ class LocalChannel(ProcessChannel):
         """Change the terminal's size."""
         if not self._terminal:
             super().resize(size)
-        request = {"do": "resize", "id": self._command_id, "size": [size.rows, size.columns]}
+        request = {"do": "resize", "id": self._command_id, "size": terminal_size(size)}
         with contextlib.suppress(AgentRefusal):  # the command has ended
             self._client.call(request)
 

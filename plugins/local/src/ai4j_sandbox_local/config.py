@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,8 +10,7 @@ from typing import Any
 
 from ai4j_sandbox.errors import SandboxConfigError
 from ai4j_sandbox.frozen import empty_mapping
-from ai4j_sandbox.redaction import is_sensitive_key
-from ai4j_sandbox.settings import Kind, ResolvedSettings, Setting, SettingsTable
+from ai4j_sandbox.settings import Kind, ResolvedSettings, Setting, SettingsTable, variable_entries
 
 PROVIDER_ID = "local"
 DEFAULT_WORKSPACE = "/workspace"
@@ -32,7 +30,10 @@ _SYSTEM_DIRECTORIES = (
     "sys",
     "usr",
 )
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LONGEST_LIFE_SECONDS = 366 * 24 * 3600
+_MOST_MEGABYTES = 16 * 1024 * 1024
+_MOST_PROCESSES = 4 * 1024 * 1024  # PID_MAX_LIMIT of linux/threads.h
+_MOST_OPEN_FILES = 1024 * 1024  # what fs.nr_open is unless an administrator raised it
 
 
 class Isolation(StrEnum):
@@ -106,17 +107,30 @@ def _sandbox_path(text: str) -> str:
         raise ValueError("must be an absolute path without '.', '..' or a slash at the end")
     if text.split("/")[1] in _SYSTEM_DIRECTORIES:
         raise ValueError("must not lie in a system directory of the sandbox")
-    return text
+    return _nameable(text)
 
 
 def _host_path(text: str) -> str:
     if not posixpath.isabs(text):
         raise ValueError("must be an absolute path")
-    return text
+    return _nameable(text)
+
+
+def _nameable(path: str) -> str:
+    if any(ord(character) < 32 for character in path):  # a NUL would end one option of bwrap and begin another
+        raise ValueError("must not contain control characters")
+    try:
+        path.encode("utf-8", "surrogateescape")  # bytes that are no UTF-8 are in it as `os.fsdecode` gives them
+    except UnicodeEncodeError:
+        raise ValueError("must not contain a lone surrogate") from None
+    return path
 
 
 def _parse_mounts(items: tuple[Any, ...]) -> tuple[Mount, ...]:
-    return tuple(_parse_mount(item) for item in items)
+    mounts = tuple(_parse_mount(item) for item in items)
+    if len({mount.target for mount in mounts}) < len(mounts):
+        raise ValueError("must not hold two mounts with one target: the first would be hidden")
+    return mounts
 
 
 def _parse_mount(item: Any) -> Mount:
@@ -134,20 +148,22 @@ def _parse_mount(item: Any) -> Mount:
 
 
 def _parse_environment(values: Mapping[str, Any]) -> Mapping[str, str]:
-    for name, value in values.items():
-        if not _ENVIRONMENT_NAME.fullmatch(name):
-            raise ValueError(f"holds {name!r}, which is no variable name")
-        if not isinstance(value, str) or "\0" in value:
-            raise ValueError(f"must hold only text without NUL, unlike the value of {name}")
-        if is_sensitive_key(name):
-            raise ValueError(
-                f"must not hold {name}: give a secret to the one command that needs it, in its environment"
-            )
+    for name, value in variable_entries(values).items():
+        if not _is_utf8(value):
+            raise ValueError(f"must hold only text without lone surrogates, unlike the value of {name}")
     return values
 
 
-def _limit(name: str, key: str, text: str, *, unit: str | None = None, minimum: int = 1) -> Setting:
-    return Setting(name=name, config=(key,), kind=Kind.INTEGER, minimum=minimum, unit=unit, help=text)
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _limit(name: str, key: str, text: str, maximum: int, *, unit: str | None = None, minimum: int = 1) -> Setting:
+    return Setting(name=name, config=(key,), kind=Kind.INTEGER, minimum=minimum, maximum=maximum, unit=unit, help=text)
 
 
 SETTINGS = SettingsTable(
@@ -217,18 +233,30 @@ SETTINGS = SettingsTable(
             config=("timeoutSeconds",),
             kind=Kind.INTEGER,
             minimum=1,
+            maximum=LONGEST_LIFE_SECONDS,
             unit="s",
             help="Life of the sandbox; it destroys itself then. Without it, it lives until closed.",
         ),
         _limit(
-            "memory_megabytes", "memoryMegabytes", "Memory of the whole sandbox; needs a writable cgroup.", minimum=16
+            "memory_megabytes",
+            "memoryMegabytes",
+            "Memory of the whole sandbox; needs a writable cgroup.",
+            _MOST_MEGABYTES,
+            minimum=16,
         ),
-        _limit("max_processes", "maxProcesses", "Processes and threads of the whole sandbox.", minimum=4),
-        _limit("max_file_megabytes", "maxFileMegabytes", "Size of any file a command writes.", unit="MB"),
-        _limit("cpu_seconds", "cpuSeconds", "Processor time of each process.", unit="s"),
-        _limit("max_open_files", "maxOpenFiles", "Open files of each process.", minimum=64),
         _limit(
-            "workspace_megabytes", "workspaceMegabytes", "Size of the private workspace; 1024 where it can be limited."
+            "max_processes", "maxProcesses", "Processes and threads of the whole sandbox.", _MOST_PROCESSES, minimum=4
+        ),
+        _limit(
+            "max_file_megabytes", "maxFileMegabytes", "Size of any file a command writes.", _MOST_MEGABYTES, unit="MB"
+        ),
+        _limit("cpu_seconds", "cpuSeconds", "Processor time of each process.", LONGEST_LIFE_SECONDS, unit="s"),
+        _limit("max_open_files", "maxOpenFiles", "Open files of each process.", _MOST_OPEN_FILES, minimum=64),
+        _limit(
+            "workspace_megabytes",
+            "workspaceMegabytes",
+            "Size of the private workspace; 1024 where it can be limited.",
+            _MOST_MEGABYTES,
         ),
         Setting(
             name="bubblewrap",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -49,7 +50,7 @@ class LocalFiles(SandboxFiles):
 
     def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
         """Return the entries below a directory."""
-        answer = self._ask("list", path, depth=whole_number("depth", depth, _DEEPEST))
+        answer = self._ask("list", path, depth=min(whole_number("depth", depth, sys.maxsize), _DEEPEST))
         return sorted((file_info(entry) for entry in list_of(answer.payload, "entries")), key=lambda info: info.path)
 
     def stat(self, path: str) -> FileInfo:

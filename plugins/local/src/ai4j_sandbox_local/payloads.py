@@ -14,6 +14,7 @@ from typing import Any
 from ai4j_sandbox.errors import (
     Outcome,
     SandboxCapacityError,
+    SandboxConfigError,
     SandboxException,
     SandboxFileError,
     SandboxNotFoundError,
@@ -21,13 +22,16 @@ from ai4j_sandbox.errors import (
     SessionState,
 )
 from ai4j_sandbox.files import FileInfo, FileKind
-from ai4j_sandbox.model import SandboxCommand
+from ai4j_sandbox.model import SandboxCommand, TerminalSize
 from ai4j_sandbox.process import ProcessExit
 from ai4j_sandbox.spi import Metrics, ProcessSummary
 
 from .config import Limits, LocalConfig
 
 Payload = Mapping[str, Any]
+
+_PATH_MAX = 4096  # linux/limits.h, the NUL at the end included
+_SHOWN_CHARACTERS = 200
 
 _KINDS = {stat.S_IFREG: FileKind.FILE, stat.S_IFDIR: FileKind.DIRECTORY, stat.S_IFLNK: FileKind.SYMLINK}
 
@@ -62,8 +66,66 @@ def start_request(
         },
         "directory": command.working_directory or directory,
         "stdin": wants_stdin(command),
-        "terminal": None if terminal is None else [terminal.rows, terminal.columns],
+        "terminal": None if terminal is None else terminal_size(terminal),
     }
+
+
+def terminal_size(size: object) -> list[int]:
+    """Return rows and columns.
+
+    Raises:
+        SandboxConfigError: It is no size, or larger than a terminal can be.
+    """
+    if not isinstance(size, TerminalSize):
+        raise SandboxConfigError(f"size must be a TerminalSize, got {type(size).__name__}")
+    most = 0xFFFF  # struct winsize of <asm-generic/termios.h> holds unsigned shorts
+    return [whole_number("terminal.rows", size.rows, most), whole_number("terminal.columns", size.columns, most)]
+
+
+def whole_number(name: str, value: object, maximum: int) -> int:
+    """Return an argument that must be a whole number from 1 to `maximum`.
+
+    Raises:
+        SandboxConfigError: It is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SandboxConfigError(f"{name} must be a whole number, got {type(value).__name__}")
+    if not 1 <= value <= maximum:
+        raise SandboxConfigError(f"{name} must be between 1 and {maximum}, got {value}")
+    return value
+
+
+def file_path(path: object) -> str:
+    """Return a path that the agent can be asked for; bytes that are no UTF-8 are in it as `os.fsdecode` gives them.
+
+    Raises:
+        SandboxConfigError: It is not text.
+        SandboxFileError: No file can have it.
+    """
+    if not isinstance(path, str):
+        raise SandboxConfigError(f"path must be text, got {type(path).__name__}")
+    reason = _unusable(path)
+    if reason is None:
+        return path
+    shown = repr(path[:_SHOWN_CHARACTERS])
+    raise SandboxFileError(
+        f"{shown} is not a path: {reason}",
+        path=path,
+        outcome=Outcome.NOT_STARTED,
+        session_state=SessionState.INTACT,
+    )
+
+
+def _unusable(path: str) -> str | None:
+    if not path:
+        return "it is empty"
+    if "\0" in path:
+        return "it holds a NUL"
+    try:
+        length = len(path.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return "it holds a lone surrogate"
+    return None if length < _PATH_MAX else f"it has {length} bytes, and may have {_PATH_MAX - 1}"
 
 
 def wants_stdin(command: SandboxCommand) -> bool:
@@ -90,8 +152,13 @@ def signal_number(name: str) -> int:
     """Return the number of a signal.
 
     Raises:
+        SandboxConfigError: It is not text.
         SandboxException: There is none of that name.
     """
+    if not isinstance(name, str):
+        raise SandboxConfigError(
+            f"a signal is given by its name, got {type(name).__name__}", hint="for example SIGTERM"
+        )
     try:
         return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"].value
     except KeyError:

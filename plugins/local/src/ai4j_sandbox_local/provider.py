@@ -72,6 +72,12 @@ class LocalProvider(SandboxProvider):
         """Start a sandbox in every way this machine may allow, and tell which one would be used and why."""
         if not _on_linux():
             return Health(healthy=False, summary=_OTHER_SYSTEM.format(sys.platform), advice=(_ELSEWHERE,))
+        try:
+            return self._examined()
+        except SandboxConfigError as error:
+            return Health(healthy=False, summary=error.message, advice=() if error.hint is None else (error.hint,))
+
+    def _examined(self) -> Health:
         from .isolation.tiers import ADVICE, ways  # only Linux has what it imports
 
         config = self._config(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import socket
 import threading
 import time
@@ -15,11 +16,11 @@ from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
     Outcome,
     SandboxCapacityError,
-    SandboxConfigError,
     SandboxConflictError,
     SandboxException,
     SandboxNotFoundError,
     SandboxProtocolError,
+    SandboxSessionClosedError,
     SandboxSessionLostError,
     SessionState,
 )
@@ -30,18 +31,36 @@ from ai4j_sandbox.spi import Metrics, PortUrl, ProcessSummary, SandboxSession, S
 
 from .channel import Input, LocalChannel
 from .client import ANSWER_SECONDS, AgentClient, Answer, Conversation
-from .config import LocalConfig
+from .config import LONGEST_LIFE_SECONDS, LocalConfig
 from .files import LocalFiles
 from .isolation.tiers import Sandbox
-from .payloads import AgentRefusal, list_of, process_summary, start_error, start_request, usage_metrics, wants_stdin
+from .payloads import (
+    AgentRefusal,
+    list_of,
+    process_summary,
+    start_error,
+    start_request,
+    usage_metrics,
+    wants_stdin,
+    whole_number,
+)
 from .ports import PortForwarder
 
 _CONNECT_SECONDS = 5.0
+_STARTED_SECONDS = 10.0
+_LAST_PORT = 65535
 _CLOCK_DIFFERENCE_SECONDS = 1.0  # the agent's time began to run when it started, ours when it had answered
 
 
 class LocalSession(SandboxSession):
-    """One sandbox on this machine."""
+    """One sandbox on this machine.
+
+    Attributes:
+        started_seconds: How long the agent may take to say that a command has started. Not bound by the command's own
+            time: whoever stopped listening then could no longer stop what has started.
+    """
+
+    started_seconds = _STARTED_SECONDS
 
     def __init__(self, description: SessionDescription, config: LocalConfig, sandbox: Sandbox) -> None:
         self._config = config
@@ -63,14 +82,20 @@ class LocalSession(SandboxSession):
         with self._terminal_for(command) as terminal:
             conversation = self._client.send(request, terminal)
         try:
-            answer = conversation.next_answer(deadline.bound(ANSWER_SECONDS))
+            answer = conversation.next_answer(self.started_seconds)
             return self._channel(command, conversation, answer)
         except AgentRefusal as refusal:
             conversation.close()
             raise start_error(refusal, command) from None
         except BaseException:
+            self._kill_unfollowed(command.command_id)
             conversation.close()
             raise
+
+    def _kill_unfollowed(self, command_id: str) -> None:
+        """End a command that nobody will hear of. Requests are taken in their order: it has started by then."""
+        with contextlib.suppress(SandboxException):  # the sandbox is gone, and the command with it
+            self._client.send({"do": "kill", "id": command_id, "number": signal.SIGKILL}).close()
 
     def _channel(self, command: SandboxCommand, conversation: Conversation, answer: Answer) -> LocalChannel:
         ends = _named_ends(answer)
@@ -126,6 +151,10 @@ class LocalSession(SandboxSession):
         return LocalFiles(self._client)
 
     def _explain_loss(self) -> SandboxException:
+        try:
+            self._require_open()
+        except SandboxSessionClosedError as closed:
+            return closed
         if self._expires is not None and time.monotonic() >= self._expires - _CLOCK_DIFFERENCE_SECONDS:
             reason, hint = "its lifetime is over", "raise config.timeoutSeconds, or call extend() in time"
         else:
@@ -189,7 +218,7 @@ class LocalSession(SandboxSession):
 
     def extend(self, seconds: int) -> None:
         """Let the sandbox live at least `seconds` from now; without ``timeoutSeconds`` it lives until closed anyway."""
-        self._ask({"do": "extend", "seconds": seconds})
+        self._ask({"do": "extend", "seconds": whole_number("seconds", seconds, LONGEST_LIFE_SECONDS)})
         if self._expires is not None:
             self._expires = max(self._expires, time.monotonic() + seconds)
 
@@ -219,8 +248,7 @@ class ReachableSession(LocalSession):
     def port_url(self, port: int) -> PortUrl:
         """Return the address on this host's loopback that leads to a port inside."""
         self._require_open()
-        if not 0 < port < 65536:
-            raise SandboxConfigError(f"port must be between 1 and 65535, got {port}")
+        whole_number("port", port, _LAST_PORT)
         if self._config.network:
             return PortUrl(url=f"http://127.0.0.1:{port}")
         with self._forwarding:

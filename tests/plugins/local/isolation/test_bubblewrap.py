@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ai4j_sandbox_local.config import Mount, MountMode
 from ai4j_sandbox_local.isolation.bubblewrap import arguments_file, find_bubblewrap, options
 from ai4j_sandbox_local.isolation.layout import Layout, Scratch
@@ -54,5 +56,9 @@ def test_arguments_are_separated_by_nul() -> None:
     assert arguments_file(["--bind", "/a b", "/c"]) == b"--bind\0/a b\0/c\0"
 
 
-def test_given_program_is_the_only_one_tried() -> None:
-    assert find_bubblewrap("/opt/bwrap") == ["/opt/bwrap"]
+def test_given_program_is_the_only_one_tried(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho bubblewrap 0\n")
+    program.chmod(0o755)
+
+    assert find_bubblewrap(str(program)) == [str(program)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ai4j_sandbox_local.isolation.identity import NOBODY, choose_identity, unused_id
+from ai4j_sandbox_local.isolation.identity import NOBODY, Identity, choose_identity, permits, unused_id
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root steps down to another user")
 
@@ -42,3 +42,15 @@ def test_root_steps_down_to_the_owner_of_a_private_directory(tmp_path: Path) -> 
 @as_root
 def test_directory_of_root_makes_nobody_root(tmp_path: Path) -> None:
     assert choose_identity(str(tmp_path)).uid != 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "allowed"),
+    [(1, 9, 0o400, True), (1, 2, 0o077, False), (9, 2, 0o040, True), (9, 9, 0o004, True), (9, 9, 0o440, False)],
+)
+def test_permission_is_that_of_the_owner_else_of_the_group_else_of_everybody(
+    owner: int, group: int, mode: int, allowed: bool
+) -> None:
+    status = os.stat_result((mode, 0, 0, 1, owner, group, 0, 0, 0, 0))
+
+    assert permits(status, Identity(uid=1, gid=2, changed=True), 4) is allowed

@@ -44,8 +44,7 @@ from .processes import (
     usable_marker,
 )
 from .programs import (
-    MISSING_PROGRAM,
-    UNUSABLE_PROGRAM,
+    NO_ROOM,
     complain,
     find_program,
     fork,
@@ -58,7 +57,8 @@ from .programs import (
 DRAIN_BYTES = 64 * 1024
 STOP_PATIENCE_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 0.01
-PER_PROCESS_LIMITS = ("RLIMIT_CPU", "RLIMIT_NOFILE")  # which would hit this process as well
+LONGEST_WAIT_SECONDS = 3600.0  # epoll counts milliseconds in an int, which end after 24 days
+PER_PROCESS_LIMITS = ("RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE")  # which would hit this process as well
 
 
 class Command:
@@ -91,7 +91,7 @@ class Agent:
         limits = {name: (getattr(resource, name), limit) for name, limit in settings["limits"].items()}
         self.command_limits = [limits.pop(name) for name in PER_PROCESS_LIMITS if name in limits]
         self.common_limits = list(limits.values())
-        self.expires = None if settings["lifetime"] is None else time.monotonic() + settings["lifetime"]
+        self.expires: float | None = None if settings["lifetime"] is None else time.monotonic() + settings["lifetime"]
         self.commands: dict[int, Command] = {}
         self.ending: list[Command] = []  # ended themselves, but what descends from them has not
         self.watched: dict[int, Callable[[int], None]] = {}
@@ -111,7 +111,9 @@ class Agent:
         """How long to wait at most before there is something to do anyway."""
         if self.ending:
             return LOOK_AGAIN_SECONDS
-        return None if self.expires is None else max(0.0, self.expires - time.monotonic())
+        if self.expires is None:
+            return None
+        return min(LONGEST_WAIT_SECONDS, max(0.0, self.expires - time.monotonic()))
 
     def prepare(self) -> None:
         os.chdir(self.directory)
@@ -149,7 +151,7 @@ class Agent:
         reply = socket.socket(fileno=descriptors.pop(0))
         try:
             getattr(self, "do_" + request.pop("do"))(reply, descriptors, **request)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - the one door: whatever a request runs into, the sandbox lives on
             answer(reply, refusal(error))
         for descriptor in descriptors:
             os.close(descriptor)
@@ -212,7 +214,7 @@ class Agent:
             else:
                 command.pid = spawn(program, command.arguments, environment, streams)
         except OSError as error:
-            if error.errno not in (*MISSING_PROGRAM, *UNUSABLE_PROGRAM):
+            if error.errno in NO_ROOM:
                 raise
             return complain(streams[2], name, error)
         return None
@@ -395,10 +397,8 @@ class Agent:
             return
         try:
             answer(reply, work())
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - as in `serve_request`
             answer(reply, refusal(error))
-        except RecursionError:
-            answer(reply, refusal(OSError(errno.ELOOP, "Directories are nested too deeply")))
         finally:
             os._exit(0)
 

@@ -22,7 +22,8 @@ def pack(payload: dict[str, Any]) -> tuple[bytes, list[int]]:
     if len(data) <= LONGEST_INLINE:
         return data, []
     carrier = os.memfd_create("message")
-    os.write(carrier, data)
+    with open(carrier, "wb", closefd=False) as file:
+        file.write(data)
     return b"", [carrier]
 
 
@@ -55,6 +56,10 @@ def answer(reply: socket.socket, payload: dict[str, Any], *descriptors: int) -> 
         os.close(carrier)
 
 
-def refusal(error: OSError) -> dict[str, Any]:
-    """Describe an operating system error."""
+def refusal(error: Exception) -> dict[str, Any]:
+    """Describe why a request could not be met: by the operating system's error, or the nearest to what it was."""
+    if isinstance(error, RecursionError):
+        return refusal(OSError(errno.ELOOP, "Directories are nested too deeply"))
+    if not isinstance(error, OSError):
+        return refusal(OSError(errno.EINVAL, f"{type(error).__name__}: {error}"))
     return {"error": errno.errorcode.get(error.errno or 0, "EIO"), "message": error.strerror or str(error)}

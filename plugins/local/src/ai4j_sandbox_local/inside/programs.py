@@ -12,7 +12,7 @@ import termios
 from .processes import lower_limits
 
 MISSING_PROGRAM = (errno.ENOENT, errno.ENOTDIR)
-UNUSABLE_PROGRAM = (errno.EACCES, errno.ENOEXEC, errno.E2BIG, errno.EISDIR)
+NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # not the program's fault: it may run later
 
 
 def open_pipes(stdin: bool) -> tuple[dict[str, int], list[int]]:
@@ -26,16 +26,21 @@ def open_pipes(stdin: bool) -> tuple[dict[str, int], list[int]]:
 
 def open_terminal(descriptors: list[int], size: list[int]) -> tuple[dict[str, int], list[int]]:
     """Return the master, and three times the slave; from the host where we may not open terminals ourselves."""
+    window = window_size(size)  # before anything is open that would have to be closed when this fails
     master, slave = descriptors or os.openpty()
     descriptors.clear()
     os.set_blocking(master, False)
-    set_size(master, size)
+    fcntl.ioctl(master, termios.TIOCSWINSZ, window)
     return {"terminal": master}, [slave, slave, slave]
 
 
 def set_size(master: int, size: list[int]) -> None:
+    fcntl.ioctl(master, termios.TIOCSWINSZ, window_size(size))
+
+
+def window_size(size: list[int]) -> bytes:
     rows, columns = size
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    return struct.pack("HHHH", rows, columns, 0, 0)
 
 
 def find_program(name: str, search_path: str) -> str | None:

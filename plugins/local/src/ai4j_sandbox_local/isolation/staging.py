@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from ai4j_sandbox.errors import SandboxConfigError
 
 from .identity import Identity, can_reach
+from .layout import overlap
 
 _TOOLS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _STAGES = ("/mnt", "/media", "/srv", "/opt", "/tmp")
@@ -83,11 +84,7 @@ def _show(paths: Sequence[str], closed: Sequence[str]) -> list[str]:
 
 def _stage(paths: Sequence[str]) -> str:
     """Return a directory to put things aside in, which is on the way to none of them."""
-    return next(stage for stage in _STAGES if os.path.isdir(stage) and not any(_overlap(stage, path) for path in paths))
-
-
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+    return next(stage for stage in _STAGES if os.path.isdir(stage) and not any(overlap(stage, path) for path in paths))
 
 
 def _placeholder(source: str, place: str, make: str) -> str:

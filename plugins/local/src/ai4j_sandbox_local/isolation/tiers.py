@@ -24,10 +24,10 @@ from ai4j_sandbox_local.config import PROVIDER_ID, Isolation, Limits, LocalConfi
 
 from .bubblewrap import arguments_file, find_bubblewrap, options, parts_of
 from .cgroup import ControlGroup, memory_group
-from .identity import NOBODY, Identity, choose_identity, current_identity
+from .identity import NOBODY, Identity, choose_identity, current_identity, permits
 from .landlock import SIGNAL_SCOPE_VERSION, landlock_version, ruleset
 from .launch import PYTHON_OPTIONS, AgentSettings, Descriptors, LaunchError, RunningSandbox, inside_program, launch
-from .layout import DEVICES, HOME, USER, interpreter, plan_layout, search_path, shared_paths
+from .layout import DEVICES, HOME, USER, covering, interpreter, interpreter_home, plan_layout, search_path, shared_paths
 from .seccomp import MACHINES, PRIVATE_NETWORK_FAMILIES, SHARED_NETWORK_FAMILIES, seccomp_filter
 from .staging import hidden_paths, start_program, tool
 
@@ -181,24 +181,45 @@ def _private_directory(config: LocalConfig) -> str | None:
 
 
 def _is_open(mount: Mount, mode: int) -> bool:
-    """Whether everybody may read it, and change it where that is wanted."""
-    wanted = 0o005 if stat.S_ISDIR(mode) else 0o004
-    if mount.writable:
-        wanted |= 0o002
+    """Whether everybody may use it as commands are to."""
+    wanted = _wanted(mount, mode)
     return mode & wanted == wanted
+
+
+def _wanted(mount: Mount, mode: int) -> int:
+    """The permissions that commands need: read 4, change 2, pass 1."""
+    return 4 | (2 if mount.writable else 0) | (1 if stat.S_ISDIR(mode) else 0)
 
 
 def _require_access(config: LocalConfig, identity: Identity) -> None:
     """Refuse to promise commands what their user may not use."""
-    for mount in _host_directories(config) if identity.changed else ():
+    for mount in _host_directories(config):
         status = os.stat(mount.source)
-        if status.st_uid != identity.uid and not _is_open(mount, status.st_mode):
+        if not _may_use(mount, status, identity):
             verb = "change" if mount.writable else "read"
+            never_root = ", and they never run as root" if identity.changed else ""
             raise SandboxConfigError(
-                f"commands could not {verb} {mount.source}: it is user {status.st_uid}'s, and they never run as root",
+                f"commands could not {verb} {mount.source}: it is user {status.st_uid}'s{never_root}",
                 hint=f"chown it to an ordinary user (they run as {identity.uid}), or upload the files instead",
                 provider_id=PROVIDER_ID,
             )
+
+
+def _may_use(mount: Mount, status: os.stat_result, identity: Identity) -> bool:
+    wanted = _wanted(mount, status.st_mode)
+    if identity.changed:
+        return permits(status, identity, wanted)
+    return os.access(mount.source, wanted, effective_ids=True)  # knows our further groups, too
+
+
+def _require_python(config: LocalConfig) -> None:
+    """Refuse to lay something else over the Python that the agent needs."""
+    for target in covering(config):
+        raise SandboxConfigError(
+            f"{target} would hide the Python installation {interpreter_home()}, which the sandbox needs",
+            hint="choose another path for the workspace (spec.workspace_id) or the target (config.mounts)",
+            provider_id=PROVIDER_ID,
+        )
 
 
 @contextlib.contextmanager
@@ -242,6 +263,7 @@ def _process_limits(limits: Limits, *, ours: int) -> dict[str, int]:
 
 
 def _start_namespace(config: LocalConfig, identity: Identity, group: ControlGroup | None, bubblewrap: str) -> Sandbox:
+    _require_python(config)
     layout = plan_layout(config)
     needed = [layout.interpreter, *parts_of(bubblewrap), *(mount.source for mount in layout.mounts)]
     hidden = _hidden(needed, identity)
