@@ -60,7 +60,7 @@ class FakeDisk(EnvdStub):
         return Reply(body=self.disk[path])
 
     def _install(self, arguments: list[str]) -> Reply:
-        assert arguments[2] == "ai4j-install"
+        assert arguments[2] == "ai4j-files"
         if self.install_exit == 0:
             self.disk[arguments[4]] = self.disk.pop(arguments[3])
         end = event(end={"exitCode": self.install_exit, "exited": True})

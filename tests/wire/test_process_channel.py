@@ -231,7 +231,8 @@ def test_silent_command_is_timed_out_by_us_and_its_tree_killed() -> None:
 
         assert time.monotonic() - began < 1.5
     assert (result.timed_out, result.exit_code, result.signal, result.stdout) == (True, 137, "SIGKILL", "a\n")
-    assert stub.kills == [[f"AI4J_COMMAND={marker('c-1')}", "TERM", "7"]]
+    mark = f"AI4J_COMMAND={marker('c-1')}"
+    assert stub.kills == [[mark, "TERM", "7"], [mark, "KILL", ""]]
 
 
 def test_command_that_never_stops_talking_is_timed_out() -> None:
@@ -274,14 +275,14 @@ def test_start_event_that_never_comes_is_timed_out() -> None:
     assert stub.kills[0] == [f"AI4J_COMMAND={marker('c-1')}", "TERM", ""]
 
 
-def test_cancel_kills_the_tree() -> None:
+def test_cancel_kills_the_tree_and_then_what_ignored_the_first_signal() -> None:
     with EnvdStub(START, output(b"x")) as stub:
         process = start(stub)
         next(process.output())
         assert process.cancel()
 
     assert process.wait().canceled
-    assert len(stub.kills) == 1
+    assert [arguments[1:] for arguments in stub.kills] == [["TERM", "7"], ["KILL", ""]]
 
 
 def test_command_that_survives_is_left_after_two_graces() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import sys
 import traceback
 from collections.abc import Mapping
 from enum import IntEnum
@@ -24,6 +24,7 @@ from ai4j_sandbox import (
 
 from .application import Application
 from .interruption import Interrupted
+from .streams import discard_output
 
 
 class ExitCode(IntEnum):
@@ -71,10 +72,17 @@ def report_failure(application: Application, error: BaseException) -> int:
         click.echo(Scrubber(application.secrets).text(trace), err=True, nl=False)
     tell_failure(application, error)
     if application.as_json:
-        # Where the document cannot be written (a full disk), stderr has said it, and the exit code says it again.
-        with contextlib.suppress(OSError):
-            write_json({"error": describe_failure(application, error), "exitCode": code})
+        _write_failure({"error": describe_failure(application, error), "exitCode": code})
     return code
+
+
+def _write_failure(document: Mapping[str, Any]) -> None:
+    try:
+        write_json(document)
+    except BrokenPipeError:
+        raise
+    except OSError:  # a full disk, say: stderr has told the failure, and the exit code tells it again
+        discard_output(sys.stdout)
 
 
 def tell_failure(application: Application, error: BaseException) -> None:

@@ -205,6 +205,7 @@ class EnvdProcessChannel(ProcessChannel):
         self._decode: Callable[[bytes], ProcessEvent | None] = event_decoder(stream.codec)
         self._ready: deque[OutputChunk | ProcessExit | SandboxException] = deque()
         self._over = False  # the end, or a failure, is known or was reported
+        self._told_to_end = False
         self._closed = False
         self._fed = threading.Event()  # the input known beforehand has been taken
         self._input_closed = False
@@ -251,12 +252,20 @@ class EnvdProcessChannel(ProcessChannel):
         piece = self._ready.popleft()
         if isinstance(piece, SandboxException):
             raise piece
+        if isinstance(piece, ProcessExit) and self._told_to_end:
+            self._end_survivors()
         return piece
+
+    def _end_survivors(self) -> None:
+        """End what ignored the signal that ended the command itself; by its mark alone, the pid may be reused."""
+        with contextlib.suppress(SandboxException):
+            kill_tree(self._client, self._launching.command_id, "SIGKILL", None, self._launching.kill_user)
 
     def kill(self, signal: str) -> bool:
         """Signal the command and all its descendants (`ProcessChannel.kill`)."""
         if self._over:
             return False
+        self._told_to_end = self._told_to_end or signal in ("SIGTERM", "SIGKILL")
         return kill_tree(self._client, self._launching.command_id, signal, self.pid, self._launching.kill_user)
 
     def close(self) -> None:
