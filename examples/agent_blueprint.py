@@ -42,7 +42,7 @@ class NoModel:
     """Stands for a model client; a blueprint never brings one, nor a key."""
 
     def complete(self, request: ModelRequest, **options: Any) -> ModelResponse:
-        raise NotImplementedError
+        raise NotImplementedError("this example never asks a model")
 
 
 def attempt(text: str, **permissions: Any) -> None:

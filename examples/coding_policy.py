@@ -21,7 +21,7 @@ class NoModel:
     """Stands for a model client: here the host calls the tools itself."""
 
     def complete(self, request: ModelRequest, **options: Any) -> ModelResponse:
-        raise NotImplementedError
+        raise NotImplementedError("this example never asks a model")
 
 
 def no_cloning(request: AgentPermissionRequest) -> AgentPermissionDecision:
