@@ -11,6 +11,7 @@ import pytest
 
 from ai4j_sandbox.artifacts import ARTIFACT_LIMIT, collect_artifacts, describe, media_type
 from ai4j_sandbox.errors import SandboxFileError, SandboxOutputLimitError
+from ai4j_sandbox.files import ShellFiles
 from ai4j_sandbox.model import SandboxArtifact, SandboxCommand
 from support.host_processes import HostProcesses, host_processes
 
@@ -200,3 +201,15 @@ def _command(*patterns: str, directory: Path | None = None) -> SandboxCommand:
     return SandboxCommand(
         command="true", artifacts=patterns, working_directory=None if directory is None else str(directory)
     )
+
+
+def test_artifact_whose_name_is_not_utf8_keeps_its_true_path(processes: HostProcesses, tmp_path: Path) -> None:
+    directory = tmp_path / os.fsdecode(b"d\xff")
+    directory.mkdir()
+    (directory / os.fsdecode(b"caf\xe9.txt")).write_bytes(b"kept")
+
+    (artifact,) = collect_artifacts(processes.start, _command("*/*.txt"))
+
+    assert artifact.path == f"{tmp_path}/d\udcff/caf\udce9.txt"
+    assert (artifact.size_bytes, artifact.sha256) == (4, hashlib.sha256(b"kept").hexdigest())
+    assert ShellFiles(processes.start).read(artifact.path) == b"kept"

@@ -44,6 +44,13 @@ def test_clauses_admit_versions(clauses: str, version: str, met: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    "requirement", ["ai4j-sandbox nonsense", "AI4J_Sandbox>=", "ai4j-sandbox[x", "ai4j-sandbox (>0.1,)!"]
+)
+def test_line_on_us_that_cannot_be_read_is_not_met(requirement: str) -> None:
+    assert unmet_requirement([requirement], "ai4j-sandbox", "0.1.0") == requirement
+
+
+@pytest.mark.parametrize(
     "requirement",
     [
         "other>=9",
@@ -51,7 +58,6 @@ def test_clauses_admit_versions(clauses: str, version: str, met: bool) -> None:
         "ai4j-sandbox>=9; extra == 'test'",
         "ai4j-sandbox>=9 ; python_version < '3'",
         "ai4j-sandbox @ file:///somewhere",
-        "ai4j-sandbox nonsense",
         "",
         "[x",
     ],

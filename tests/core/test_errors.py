@@ -38,7 +38,10 @@ KINDS = [
 
 def test_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     drawn = re.findall(r"^([ │]*)(?:[├└]── )?(\w+(?:Error|Exception))\b", errors.__doc__ or "", re.MULTILINE)
-    parents = {name: "SandboxProviderError" if len(indent) > 4 else "SandboxException" for indent, name in drawn}
+    above, parents = ["", "", ""], {}
+    for indent, name in drawn:
+        level = 0 if name == "SandboxException" else len(indent) // 4
+        above[level], parents[name] = name, above[level - 1]
     del parents["SandboxException"]
 
     assert parents == {kind.__name__: kind.__mro__[1].__name__ for kind in KINDS if kind is not SandboxException}
@@ -170,3 +173,9 @@ def test_unknown_outcome_carries_what_had_arrived() -> None:
     error = pickle.loads(pickle.dumps(SandboxOutcomeUnknownError("cut", result=result)))
 
     assert error.result == result
+
+
+def test_names_in_an_error_cannot_steer_the_terminal_that_shows_it() -> None:
+    error = SandboxException("rm: cannot remove \x1b[2J\a\udcff:\n\tbusy", hint="see \x9b")
+
+    assert str(error) == "rm: cannot remove \\x1b[2J\\x07\\udcff:\n\tbusy (see \\x9b)"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -307,11 +308,52 @@ def test_names_that_imitate_a_record_are_only_names(files: ShellFiles, tmp_path:
     assert [info.name for info in files.list(str(tmp_path))] == [forged]
 
 
-def test_name_that_is_no_text_does_not_hide_the_others(files: ShellFiles, tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"bad\xff")).touch()
+def test_file_whose_name_is_not_utf8_can_be_used_like_any_other(files: ShellFiles, tmp_path: Path) -> None:
+    odd = os.fsdecode(b"a\\n \n\xff'%s$x\n")
     (tmp_path / "good").touch()
 
-    assert [info.path for info in files.list(".")] == ["./bad\ufffd", "./good"]
+    files.write(f"{odd}/{odd}", "content")
+    files.move(f"{odd}/{odd}", f"{odd}/moved")
+
+    assert [info.path for info in files.list(".")] == [f"./{odd}", "./good"]
+    assert [info.path for info in files.list(odd)] == [f"{odd}/moved"]
+    assert (files.read(f"{odd}/moved"), files.stat(odd).path) == (b"content", odd)
+    files.remove(odd, recursive=True)
+    assert os.listdir(tmp_path) == ["good"]
+
+
+def test_surrogate_that_stands_for_no_byte_is_no_path(files: ShellFiles) -> None:
+    with pytest.raises(SandboxConfigError, match="lone surrogate that stands for no byte"):
+        files.read("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda files: files.read(None), "path must be text, got NoneType"),
+        (lambda files: files.read_chunks(b"x"), "path must be text, got bytes"),
+        (lambda files: files.read("x", limit_bytes="5"), "limit_bytes must be a whole number of at least 0, got '5'"),
+        (lambda files: files.read_text(""), "path must not be empty"),
+        (lambda files: files.write("x", None), "content must be bytes, text, a binary file or chunks, got NoneType"),
+        (lambda files: files.write("x", [1]), "content must consist of bytes, got int"),
+        (lambda files: files.write("x", io.StringIO("text")), "content must consist of bytes, got str"),
+        (lambda files: files.write("x", "\ud800"), "content holds a lone surrogate"),
+        (lambda files: files.list("x", depth=0), "depth must be a whole number of at least 1, got 0"),
+        (lambda files: files.list("x", depth="1"), "depth must be a whole number of at least 1, got '1'"),
+        (lambda files: files.exists(5), "path must be text, got int"),
+        (lambda files: files.move("x", None), "destination must be text, got NoneType"),
+        (lambda files: files.upload(None, "x"), "source must be a path of this host, got NoneType"),
+        (lambda files: files.download("x", None), "destination must be a path of this host, got NoneType"),
+    ],
+)
+def test_argument_of_the_wrong_type_is_refused_by_name(
+    shell: Shell, tmp_path: Path, call: Callable[[ShellFiles], object], said: str
+) -> None:
+    with pytest.raises(SandboxConfigError) as caught:
+        call(ShellFiles(shell.start))
+
+    assert said in str(caught.value)
+    assert os.listdir(tmp_path) == []
 
 
 def test_listing_a_large_directory_takes_one_command(shell: Shell, tmp_path: Path) -> None:
@@ -338,7 +380,7 @@ def test_listing_depth(files: ShellFiles, tmp_path: Path) -> None:
 
     assert [info.path for info in files.list("a")] == ["a/b", "a/up"]
     assert [info.path for info in files.list("a/", depth=2)] == ["a/b", "a/b/c", "a/up"]
-    with pytest.raises(SandboxConfigError, match="depth must be at least 1"):
+    with pytest.raises(SandboxConfigError, match="depth must be a whole number of at least 1"):
         files.list("a", depth=0)
 
 

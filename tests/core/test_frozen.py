@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ai4j_sandbox.frozen import EMPTY, empty_mapping, freeze, thaw
+from ai4j_sandbox.frozen import EMPTY, empty_mapping, freeze, thaw, type_name
 
 
 def test_nested_containers_are_frozen_all_the_way_down() -> None:
@@ -60,3 +60,22 @@ def test_thawing_gives_containers_of_ones_own() -> None:
 
 def test_empty_mapping_is_one_and_the_same() -> None:
     assert empty_mapping() is EMPTY
+
+
+def test_what_is_nested_too_deeply_or_holds_itself_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    endless: dict[str, Any] = {}
+    endless["self"] = endless
+
+    for value in (deep, endless):
+        with pytest.raises(ValueError, match="must not be nested deeper than 200 levels"):
+            freeze(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [(EMPTY, "mapping"), ({}, "mapping"), ((), "list"), ([], "list"), (None, "NoneType")]
+)
+def test_type_is_called_by_the_word_that_callers_know(value: object, name: str) -> None:
+    assert type_name(value) == name

@@ -252,7 +252,7 @@ def test_timeout_may_be_any_positive_number_or_none(timeout: int | None) -> None
         ({"artifacts": ["../x"]}, "artifacts pattern '../x' must not contain '..'"),
         ({"artifacts": ["out/"]}, r"artifacts pattern 'out/' names a directory \(write out/\*\*\)"),
         ({"artifacts": ["/a/../x"]}, "must not contain '..'"),
-        ({"output_limit_bytes": -1}, "output_limit_bytes must be at least 0"),
+        ({"output_limit_bytes": -1}, "output_limit_bytes must be a whole number of at least 0"),
         ({"output_limit_bytes": "5"}, "output_limit_bytes must be a whole number"),
         ({"terminal": True}, "terminal must be a TerminalSize, got bool"),
     ],
@@ -403,3 +403,23 @@ def test_stream_names_are_what_events_say() -> None:
 @pytest.mark.parametrize("line", ["-e; echo hi", "+x", "--version"])
 def test_a_line_that_begins_like_an_option_reaches_the_shell_as_a_line(line: str) -> None:
     assert SandboxCommand(command=line).argv(("/bin/sh", "-c")) == ("/bin/sh", "-c", "--", line)
+
+
+def test_spec_nested_without_end_is_refused_by_name() -> None:
+    deep: Any = "x"
+    for _ in range(5000):
+        deep = {"a": deep}
+
+    with pytest.raises(SandboxConfigError, match=r"spec\.config must not be nested deeper than 200 levels"):
+        SandboxSpec(config=deep)
+
+
+@pytest.mark.parametrize("size", [{"rows": 65536}, {"columns": 70_000}, {"rows": 0}, {"columns": "80"}])
+def test_size_that_no_terminal_can_have_is_refused(size: dict[str, Any]) -> None:
+    with pytest.raises(SandboxConfigError, match=f"{next(iter(size))} must be"):
+        TerminalSize(**size)
+
+
+def test_mapping_in_the_wrong_place_is_called_a_mapping() -> None:
+    with pytest.raises(SandboxConfigError, match=r"spec.labels\['a'\] must be text, got mapping"):
+        SandboxSpec(labels={"a": {}})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ai4j_sandbox.errors import (
+    SandboxConfigError,
     SandboxConnectionError,
     SandboxException,
     SandboxFileError,
@@ -509,6 +510,7 @@ def test_failure_to_collect_artifacts_does_not_take_the_result_away() -> None:
     result = bench.process.wait()
 
     assert (result.exit_code, result.stdout, result.artifacts) == (3, "kept", ())
+    assert result.artifacts_error == "no find in this sandbox"
     assert [event.message for event in result.events if event.type is SandboxEventType.ERROR] == [
         "artifacts could not be collected: no find in this sandbox"
     ]
@@ -588,3 +590,42 @@ class BlockingChannel(ProcessChannel):
         return True
 
     def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda process: process.write_stdin(None), "input must be text or bytes, got NoneType"),
+        (lambda process: process.write_stdin("\ud800"), "input holds a lone surrogate"),
+        (lambda process: process.kill("x"), "'x' is not the name of a signal"),
+        (lambda process: process.kill(9), "9 is not the name of a signal"),
+        (lambda process: process.kill("SIG"), "'SIG' is not the name of a signal"),
+        (lambda process: process.resize((24, 80)), "size must be a TerminalSize, got list"),
+    ],
+)
+def test_argument_of_the_wrong_type_reaches_no_provider(call: Any, said: str) -> None:
+    bench = Bench((0, ended()))
+
+    with pytest.raises(SandboxConfigError, match=said):
+        call(bench.process)
+    assert bench.channel.signals == []
+
+
+def test_signal_may_be_given_without_sig() -> None:
+    bench = Bench((0, ended()), on_signal={"SIGHUP": []})
+
+    bench.process.kill("HUP")
+
+    assert [name for _, name in bench.channel.signals] == ["SIGHUP"]
+
+
+def test_names_of_artifacts_cannot_steer_the_terminal_that_shows_the_events() -> None:
+    artifact = SandboxArtifact(artifact_id="a", path="/w/\x1b[2J\a\nfake \udcff.xml")
+    bench = Bench((0, ended()), artifacts=["*.xml"], context={"collect_artifacts": lambda command: (artifact,)})
+
+    result = bench.process.wait()
+
+    assert result.artifacts == (artifact,)
+    assert [event.message for event in result.events if event.type is SandboxEventType.ARTIFACT_CREATED] == [
+        r"/w/\x1b[2J\x07\nfake \udcff.xml"
+    ]

@@ -18,6 +18,7 @@ from ai4j_sandbox.redaction import (
     STRICT,
     RedactionPolicy,
     Scrubber,
+    escape_controls,
     filter_labels,
     fold_key,
     is_sensitive_key,
@@ -25,6 +26,7 @@ from ai4j_sandbox.redaction import (
     mask_text,
     mask_value,
 )
+from support.secrets import CANARY
 
 # --- keys -------------------------------------------------------------------------------------------------------
 
@@ -437,3 +439,38 @@ def test_named_values_are_masked_whole_and_prose_is_not(text: str, masked: str) 
 )
 def test_lower_case_escapes_hexadecimal_and_html_give_a_known_secret_away_too(write: Callable[[str], str]) -> None:
     assert Scrubber(["a/b+c&d-zq81"]).text(f"<{write('a/b+c&d-zq81')}>") == "<[redacted]>"
+
+
+def test_value_nested_without_end_is_masked_as_far_as_it_is_shown() -> None:
+    deep: Any = {"token": CANARY}
+    for _ in range(5000):
+        deep = [deep]
+
+    masked = repr(mask_value({"deep": deep, "api_key": CANARY}))
+
+    assert "[too deep]" in masked
+    assert CANARY not in masked
+
+
+def test_secret_of_brackets_without_end_is_a_secret_like_any_other() -> None:
+    secret = "[" * 100_000
+
+    assert Scrubber([secret]).text(f"a {secret} b") == f"a {MASK} b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 漢字", "plain é 漢字"),
+        ("\x1b[2J\a\x7f\x9b", "\\x1b[2J\\x07\\x7f\\x9b"),
+        ("a\nb\tc\r", "a\\nb\\tc\\r"),
+        ("\u202etxt.exe\u2028", "\\u202etxt.exe\\u2028"),
+        ("caf\udce9", "caf\\udce9"),
+    ],
+)
+def test_control_characters_are_shown_escaped(text: str, shown: str) -> None:
+    assert escape_controls(text) == shown
+
+
+def test_control_characters_that_are_wanted_stay() -> None:
+    assert escape_controls("a\n\tb\x1b", keep="\n\t") == "a\n\tb\\x1b"

@@ -65,6 +65,7 @@ EXAMPLES: list[Any] = [
         timed_out=True,
         duration_millis=12,
         artifacts=[SandboxArtifact(path="/x")],
+        artifacts_error="no find",
         events=[SandboxEvent(type=SandboxEventType.ERROR, message="m")],
         status_text="signal: killed",
     ),

@@ -159,7 +159,19 @@ def test_urls_keep_their_path_and_lose_the_trailing_slash(given: str, expected: 
 
 @pytest.mark.parametrize(
     "url",
-    ["127.0.0.1:3000", "localhost:3000", "http://[::1", "ftp://x", "http://", "http://h:port", "http://h:1\r\nX: 1"],
+    [
+        *(
+            "127.0.0.1:3000",
+            "localhost:3000",
+            "http://[::1",
+            "ftp://x",
+            "http://",
+            "http://h:port",
+            "http://h:1\r\nX: 1",
+        ),
+        *("http://h o", "http://h/a b", "http://h\\x", "http://<h>", "http://h\x7f", "http://\ud800"),
+        *("http://:80", "http://h:0", "http://h:", "http://h:70000", "http://a..b", "http://."),
+    ],
 )
 def test_bad_urls_are_refused_by_name(url: str) -> None:
     with pytest.raises(SandboxConfigError, match=r"config\.apiUrl must"):
@@ -354,3 +366,35 @@ def test_directory_is_absolute_and_in_its_shortest_spelling() -> None:
 def test_credential_that_no_header_can_carry_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="letters, digits and punctuation"):
         credential_text(text)
+
+
+ALIASES = SettingsTable("demo", [Setting(name="template", help="Template.", config=("templateId", "templateID"))])
+
+
+def test_two_keys_of_one_setting_that_differ_are_refused_with_both_names() -> None:
+    spec = SandboxSpec(config={"templateId": "a", "templateID": "b"})
+    said = "config.templateId and config.templateID are one setting (template) and differ; leave one out"
+
+    assert [decision.reason for decision in ALIASES.check(spec) if decision.reason] == [said]
+    with pytest.raises(SandboxConfigError) as caught:
+        ALIASES.resolve(spec, environ={})
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("other", ["a", None])
+def test_two_keys_of_one_setting_that_agree_are_one(other: str | None) -> None:
+    spec = SandboxSpec(config={"templateID": other, "templateId": "a"})
+
+    assert all(decision.decision is Decision.HONOURED for decision in ALIASES.check(spec))
+    assert ALIASES.resolve(spec, environ={})["template"] == "a"
+
+
+def test_mapping_where_text_belongs_is_called_a_mapping() -> None:
+    with pytest.raises(SandboxConfigError, match=r"config\.templateId must be text, got a value of type mapping"):
+        ALIASES.resolve(SandboxSpec(config={"templateId": {}}), environ={})
+
+
+@pytest.mark.parametrize("value", ["a\0b", "\ud800"])
+def test_variable_that_no_process_can_be_given_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="without NUL and lone surrogates, unlike the value of NAME"):
+        variable_entries({"NAME": value})

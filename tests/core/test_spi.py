@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -15,6 +15,7 @@ from ai4j_sandbox.errors import (
     SandboxAuthError,
     SandboxCleanupError,
     SandboxConfigError,
+    SandboxConflictError,
     SandboxConnectionError,
     SandboxException,
     SandboxNotFoundError,
@@ -22,12 +23,28 @@ from ai4j_sandbox.errors import (
     SandboxSessionLostError,
     UnsupportedCapabilityError,
 )
-from ai4j_sandbox.model import SandboxCommand, SandboxEvent, SandboxEventType, SandboxSpec, SandboxStatus, TerminalSize
-from ai4j_sandbox.process import ProcessChannel
-from ai4j_sandbox.spi import SandboxProvider, SandboxSession, SessionDescription, SupportsPause
+from ai4j_sandbox.model import (
+    SandboxCommand,
+    SandboxEvent,
+    SandboxEventType,
+    SandboxSpec,
+    SandboxStatus,
+    SandboxSummary,
+    TerminalSize,
+)
+from ai4j_sandbox.process import ProcessChannel, SandboxProcess
+from ai4j_sandbox.spi import (
+    PortUrl,
+    SandboxProvider,
+    SandboxSession,
+    SessionDescription,
+    SupportsPause,
+    SupportsSnapshot,
+)
 from support.scripted_channel import FakeClock, ScriptedChannel, ended
 from support.secrets import CANARY, assert_no_secret, everything_said
 
+DIES_OF_TERM = {"SIGTERM": [(0.01, ended(143, signal="SIGTERM"))]}
 INFO = ProviderInfo(
     provider_id="small",
     display_name="Small",
@@ -235,9 +252,9 @@ def test_optional_abilities_are_missing_in_plain_words() -> None:
 
     assert not isinstance(session, SupportsPause)
     assert not hasattr(session, "pause")
-    with pytest.raises(UnsupportedCapabilityError, match="'small' does not support pause"):
+    with pytest.raises(UnsupportedCapabilityError, match=r"'small' does not support pause \(pause\) in"):
         session.pause()
-    with pytest.raises(UnsupportedCapabilityError, match="'small' does not support SupportsPause"):
+    with pytest.raises(UnsupportedCapabilityError, match="'small' does not support pause in"):
         session.require(SupportsPause)  # type: ignore[type-abstract] # the protocol itself is meant
     with pytest.raises(AttributeError, match="has no attribute 'puase'"):
         session.puase()
@@ -363,9 +380,7 @@ def test_commands_of_our_own_making_are_not_observed() -> None:
 
 
 def test_require_gives_the_session_as_the_ability_or_says_what_it_can() -> None:
-    with pytest.raises(
-        UnsupportedCapabilityError, match=r"does not support SupportsPause .* it can do: stdin, timeout"
-    ):
+    with pytest.raises(UnsupportedCapabilityError, match=r"does not support pause .* it can do: stdin, timeout"):
         SmallSession().require(SupportsPause)
 
 
@@ -387,3 +402,113 @@ def test_secret_that_becomes_known_later_disappears_from_the_labels() -> None:
     session.protect(CANARY)
 
     assert dict(session.spec.labels) == {"note": "use [redacted]"}
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+class AbleSession(SmallSession):
+    """One that has the optional methods, and looks at no argument itself."""
+
+    def attach(self, command_id: str) -> SandboxProcess:
+        return self._follow(SandboxCommand(command="true", command_id=command_id), lambda *_: self._channel())
+
+    def port_url(self, port: int) -> PortUrl:
+        return PortUrl(url=f"http://host:{port + 0}")
+
+    def extend(self, seconds: int) -> None:
+        assert seconds > 0
+
+    def snapshot(self, name: str | None = None) -> str:
+        return (name or "unnamed").upper()
+
+
+class MoreAbleSession(AbleSession):
+    """A subclass of a subclass: the check still comes first, and once is enough."""
+
+    def port_url(self, port: int) -> PortUrl:
+        return super().port_url(port + 1)
+
+
+class AbleProvider(SmallProvider):
+    def connect(self, session_id: str, spec: SandboxSpec | None = None) -> SandboxSession:
+        return SmallSession()
+
+    def destroy(self, session_id: str) -> None:
+        assert session_id.strip()
+
+    def list_sessions(self, labels: Mapping[str, str] | None = None) -> list[SandboxSummary]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: AbleSession().extend("5"), "seconds must be a whole number of at least 1, got '5'"),
+        (lambda: AbleSession().extend(seconds=0), "seconds must be a whole number of at least 1, got 0"),
+        (lambda: AbleSession().port_url("80"), "port must be a whole number from 1 to 65535, got '80'"),
+        (lambda: MoreAbleSession().port_url(65536), "port must be a whole number from 1 to 65535, got 65536"),
+        (lambda: MoreAbleSession().extend(True), "seconds must be a whole number of at least 1, got True"),
+        (lambda: AbleSession().attach(None), "command_id must be text, got NoneType"),
+        (lambda: AbleSession().snapshot(5), "name must be text, got int"),
+        (lambda: AbleProvider().connect(None), "session_id must be text, got NoneType"),
+        (lambda: AbleProvider().connect("s", {"image": "x"}), "spec must be a SandboxSpec, got mapping"),
+        (lambda: AbleProvider().destroy(""), "session_id must not be empty"),
+        (lambda: AbleProvider().list_sessions("owner=me"), "labels must be a mapping, got str"),
+        (lambda: AbleProvider().create_session({"image": "x"}), "spec must be a SandboxSpec, got mapping"),
+    ],
+)
+def test_argument_of_the_wrong_type_never_reaches_the_provider_s_code(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(SandboxConfigError) as caught:
+        call()
+
+    assert (str(caught.value), caught.value.provider_id) == (said, "small")
+
+
+def test_checked_methods_stay_what_they_are() -> None:
+    session = MoreAbleSession()
+
+    assert (session.port_url(80).url, session.snapshot(), session.snapshot(name="n")) == (
+        "http://host:81",
+        "UNNAMED",
+        "N",
+    )
+    assert isinstance(session, SupportsSnapshot)
+    assert not isinstance(session, SupportsPause)
+    assert AbleProvider().connect("s", None).session_id == "s-1"
+
+
+# --- what serves another call ---------------------------------------------------------------------------------------
+
+
+def test_helper_is_told_to_nobody_and_runs_like_any_command() -> None:
+    session = SmallSession()
+    seen: list[SandboxEvent] = []
+    session.subscribe(seen.append)
+
+    result = session.start_helper(SandboxCommand(command="stat file", timeout_millis=1000)).wait()
+
+    assert (result.exit_code, seen) == (0, [])
+
+
+def test_cancelling_a_command_cancels_its_helper() -> None:
+    clock = FakeClock()
+    channels = [ScriptedChannel(clock, [(3600, ended())], on_signal=DIES_OF_TERM) for _ in range(2)]
+    session = SmallSession(open_channel=iter(channels).__next__)
+    session.start(SandboxCommand(command="build", command_id="build"))
+    helper = session.start_helper(SandboxCommand(command="find"), helped_id="build")
+
+    session.cancel("build")
+
+    assert helper.wait().canceled
+
+
+def test_command_that_is_followed_is_not_followed_a_second_time() -> None:
+    session = AbleSession(open_channel=lambda: ScriptedChannel(FakeClock(), [(0, ended())]))
+    process = session.attach("job")
+
+    with pytest.raises(SandboxConflictError, match="'job' is followed already") as caught:
+        session.attach("job")
+    assert (caught.value.command_id, caught.value.retryable) == ("job", False)
+    process.wait()
+    assert session.attach("job").wait().exit_code == 0

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .errors import SandboxNotFoundError as SandboxNotFoundError
     from .errors import SandboxOutcomeUnknownError as SandboxOutcomeUnknownError
     from .errors import SandboxOutputLimitError as SandboxOutputLimitError
+    from .errors import SandboxPausedError as SandboxPausedError
     from .errors import SandboxPermissionError as SandboxPermissionError
     from .errors import SandboxProtocolError as SandboxProtocolError
     from .errors import SandboxProviderError as SandboxProviderError
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from .errors import SandboxSessionClosedError as SandboxSessionClosedError
     from .errors import SandboxSessionLostError as SandboxSessionLostError
     from .errors import SandboxTimeoutError as SandboxTimeoutError
+    from .errors import SandboxUnreachableError as SandboxUnreachableError
     from .errors import SessionState as SessionState
     from .errors import UnsupportedCapabilityError as UnsupportedCapabilityError
     from .files import FileInfo as FileInfo
@@ -155,6 +157,7 @@ _EXPORTS = {
         "SandboxNotFoundError",
         "SandboxOutcomeUnknownError",
         "SandboxOutputLimitError",
+        "SandboxPausedError",
         "SandboxPermissionError",
         "SandboxProtocolError",
         "SandboxProviderError",
@@ -163,6 +166,7 @@ _EXPORTS = {
         "SandboxSessionClosedError",
         "SandboxSessionLostError",
         "SandboxTimeoutError",
+        "SandboxUnreachableError",
         "SessionState",
         "UnsupportedCapabilityError",
     ),
@@ -312,6 +316,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "SandboxNotFoundError",
     "SandboxOutcomeUnknownError",
     "SandboxOutputLimitError",
+    "SandboxPausedError",
     "SandboxPermissionError",
     "SandboxProcess",
     "SandboxProtocolError",
@@ -328,6 +333,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "SandboxStatus",
     "SandboxSummary",
     "SandboxTimeoutError",
+    "SandboxUnreachableError",
     "Scrubber",
     "SessionDescription",
     "SessionObserver",

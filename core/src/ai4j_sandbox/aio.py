@@ -287,6 +287,11 @@ class AsyncSession:
         start = functools.partial(self.sync.start, command)
         return AsyncProcess(await _making(start, undo=lambda process: process.cancel()))
 
+    async def start_helper(self, command: SandboxCommand, *, helped_id: str | None = None) -> AsyncProcess:
+        """As `SandboxSession.start_helper`."""
+        start = functools.partial(self.sync.start_helper, command, helped_id=helped_id)
+        return AsyncProcess(await _making(start, undo=lambda process: process.cancel()))
+
     async def execute(self, command: SandboxCommand, on_event: EventCallback | None = None) -> SandboxResult:
         """As `SandboxSession.execute`; cancelling the task cancels the command. `on_event` runs in the loop."""
         process = await self.start(command)

@@ -97,7 +97,7 @@ def _matches(start: Start, command: SandboxCommand, pattern: str, deadline: Dead
     except SandboxNotFoundError:
         return
     accepts = glob_regex(rest).fullmatch
-    real_directory = answer.rpartition(b"\0")[2].decode("utf-8", "replace")
+    real_directory = answer.rpartition(b"\0")[2].decode("utf-8", "surrogateescape")
     for entry in parse_entries(answer):
         # By the mode, not by find's word for it: over a mount point, readdir may call a device a file.
         if stat.S_ISREG(entry.mode) and accepts(entry.path.removeprefix("./")):

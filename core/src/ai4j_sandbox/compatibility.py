@@ -1,11 +1,12 @@
 """Whether a version lies in the range a distribution requires, read from its metadata before anything is imported.
 
-Lines that cannot be read, or that hold under other circumstances (a marker), admit: the SPI range in
-`ProviderInfo.spi` is checked afterwards anyway.
+A line on that distribution that cannot be read is not met: nobody knows what it asks for. One that holds under other
+circumstances (a marker) admits: the SPI range in `ProviderInfo.spi` is checked afterwards anyway.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -32,6 +33,8 @@ def unmet_requirement(requirements: Iterable[str], name: str, version: str) -> s
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
+            if _named(text) == canonicalize_name(name):
+                return text.strip()
             continue
         if canonicalize_name(requirement.name) != canonicalize_name(name) or requirement.marker:
             continue
@@ -39,3 +42,8 @@ def unmet_requirement(requirements: Iterable[str], name: str, version: str) -> s
         if not requirement.specifier.contains(installed, prereleases=True):
             return text.strip()
     return None
+
+
+def _named(text: str) -> str:
+    """The distribution that a malformed requirement is about: what stands before anything that is no name."""
+    return canonicalize_name(re.split(r"[^A-Za-z0-9._-]", text.strip(), maxsplit=1)[0])

@@ -16,6 +16,8 @@
     ├── SandboxSessionLostError         the sandbox is gone: expired, evicted, restarted
     ├── SandboxSessionClosedError       this session was closed
     ├── SandboxOutcomeUnknownError      a command was sent and its end never arrived; carries the partial result
+    │   ├── SandboxPausedError          because the sandbox was paused meanwhile; the command may go on afterwards
+    │   └── SandboxUnreachableError     because the sandbox, which runs, cannot be reached any more
     ├── SandboxOutputLimitError         output over a limit that cannot be cut (a frame, a file)
     ├── SandboxFileError                a file operation inside the sandbox failed
     ├── SandboxCleanupError             something remote may still exist and cost money
@@ -36,7 +38,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
-from .redaction import Scrubber, mask_message
+from .redaction import Scrubber, escape_controls, mask_message
 
 if TYPE_CHECKING:
     from .model import SandboxResult
@@ -93,8 +95,8 @@ class SandboxException(Exception):
         may_still_exist: bool = False,
     ) -> None:
         super().__init__(message)
-        self.message = mask_message(message)
-        self.hint = None if hint is None else mask_message(hint)
+        self.message = _shown(message)
+        self.hint = None if hint is None else _shown(hint)
         self.provider_id = provider_id
         self.operation = operation
         self.session_id = session_id
@@ -133,6 +135,11 @@ class SandboxException(Exception):
         return self
 
 
+def _shown(text: str) -> str:
+    """What an error says is printed and logged: no secret in it, and no control character from a file's name."""
+    return mask_message(escape_controls(text, keep="\n\t"))
+
+
 def _rebuild(kind: type[SandboxException], attributes: dict[str, Any]) -> SandboxException:
     error = kind.__new__(kind)
     error.__dict__.update(attributes)
@@ -150,7 +157,7 @@ class SandboxConfigError(SandboxException, ValueError):
     def __init__(self, message: str, *, fields: dict[str, list[str]] | None = None, **context: Any) -> None:
         context.setdefault("outcome", Outcome.NOT_STARTED)
         super().__init__(message, **context)
-        self.fields = {path: [mask_message(text) for text in texts] for path, texts in (fields or {}).items()}
+        self.fields = {path: [_shown(text) for text in texts] for path, texts in (fields or {}).items()}
 
     def scrubbed(self, scrubber: Scrubber) -> Self:
         self.fields = {path: [scrubber.text(text) for text in texts] for path, texts in self.fields.items()}
@@ -237,6 +244,17 @@ class SandboxOutcomeUnknownError(SandboxException):
     def __init__(self, message: str, *, result: SandboxResult | None = None, **context: Any) -> None:
         super().__init__(message, **context)
         self.result = result
+
+
+class SandboxPausedError(SandboxOutcomeUnknownError):
+    """The sandbox was paused while the command ran: resume it and attach to the command, if the session can.
+
+    A call that a paused sandbox refused was not started, and is a `SandboxConflictError`.
+    """
+
+
+class SandboxUnreachableError(SandboxOutcomeUnknownError):
+    """The service says that the sandbox runs, but it does not answer any more; the command may still run in it."""
 
 
 class SandboxOutputLimitError(SandboxException):

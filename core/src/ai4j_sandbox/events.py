@@ -7,9 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import TypedDict
 
 from .model import OutputStream, SandboxEvent, SandboxEventType
-from .redaction import Scrubber, StreamScrubber
+from .redaction import Scrubber, StreamScrubber, escape_controls
 
 Observer = Callable[[SandboxEvent], None]
+
+
+def event_message(text: str, scrubber: Scrubber) -> str:
+    """Return the message of an event: one line, without secrets, whatever names and foreign words are in it."""
+    return escape_controls(scrubber.text(text))
 
 
 class _Identity(TypedDict):
@@ -61,7 +66,7 @@ class CommandEvents:
         """Make a lifecycle event."""
         event = SandboxEvent(
             type=kind,
-            message=None if message is None else self._scrubber.text(message),
+            message=None if message is None else event_message(message, self._scrubber),
             stream=stream,
             dropped_bytes=dropped_bytes,
             exit_code=exit_code,

@@ -3,7 +3,8 @@
 A service with a file API implements the primitives of `SandboxFiles` natively. For every other provider
 `ShellFiles` runs small scripts, so that even the smallest third-party provider has files.
 
-Paths are sandbox paths (POSIX). A relative path is relative to the sandbox's default directory.
+Paths are sandbox paths (POSIX). A relative path is relative to the sandbox's default directory. Bytes of a name that
+are not UTF-8 stand in it as lone surrogates, as `os.fsdecode` gives them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import stat
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import shell_scripts
+from .arguments import check_calls, require_text, require_whole
 from .errors import (
     SandboxConfigError,
     SandboxException,
@@ -32,9 +34,10 @@ from .errors import (
     SandboxOutputLimitError,
     UnsupportedCapabilityError,
 )
-from .model import OutputStream, SandboxCommand, SandboxResult
+from .frozen import type_name
+from .model import OutputStream, SandboxCommand, SandboxResult, encodable, is_utf8
 from .process import SandboxProcess
-from .shell_scripts import joined_path, parse_entries, path_argument
+from .shell_scripts import encoded_argument, joined_path, parse_entries, path_argument
 
 CHUNK_BYTES = 256 * 1024
 _EXECUTABLE = stat.S_IXUSR
@@ -80,8 +83,64 @@ class FileInfo:
         return posixpath.basename(self.path.rstrip("/"))
 
 
+def _check_path(path: str, *_: Any, **__: Any) -> None:
+    require_text("path", path)
+
+
+def _check_read(path: str, *_: Any, limit_bytes: int | None = None, **__: Any) -> None:
+    require_text("path", path)
+    if limit_bytes is not None:
+        require_whole("limit_bytes", limit_bytes, minimum=0)
+
+
+def _check_list(path: str, *_: Any, depth: int = 1, **__: Any) -> None:
+    require_text("path", path)
+    require_whole("depth", depth, minimum=1)
+
+
+def _check_move(source: str, destination: str, *_: Any, **__: Any) -> None:
+    require_text("source", source)
+    require_text("destination", destination)
+
+
+def _check_upload(source: str | os.PathLike[str], destination: str, *_: Any, **__: Any) -> None:
+    _require_host_path("source", source)
+    require_text("destination", destination)
+
+
+def _check_download(source: str, destination: str | os.PathLike[str], *_: Any, **__: Any) -> None:
+    require_text("source", source)
+    _require_host_path("destination", destination)
+
+
+def _require_host_path(name: str, value: object) -> None:
+    if not isinstance(value, str | os.PathLike):
+        raise SandboxConfigError(f"{name} must be a path of this host, got {type_name(value)}")
+
+
+_CHECKS: Mapping[str, Callable[..., None]] = {
+    **dict.fromkeys(
+        ("read_chunks", "write_chunks", "write", "stat", "exists", "make_dir", "remove", "make_executable"),
+        _check_path,
+    ),
+    **dict.fromkeys(("read", "read_text"), _check_read),
+    "list": _check_list,
+    "move": _check_move,
+    "upload": _check_upload,
+    "download": _check_download,
+}
+
+
 class SandboxFiles(ABC):
-    """A sandbox's files. Seven primitives; everything else is built on them."""
+    """A sandbox's files. Seven primitives; everything else is built on them.
+
+    Every method raises `SandboxConfigError` for an argument of the wrong type, an empty path and a `depth` below 1;
+    subclasses need not look again.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_calls(cls, _CHECKS)
 
     @abstractmethod
     def read_chunks(self, path: str) -> Iterator[bytes]:
@@ -231,18 +290,34 @@ class SandboxFiles(ABC):
 
 
 def content_chunks(content: Content) -> Iterator[bytes]:
-    """Yield `content` in chunks of bytes, whatever form it has."""
+    """Yield `content` in chunks of bytes, whatever form it has.
+
+    Raises:
+        SandboxConfigError: It is none of them, or text that UTF-8 cannot write.
+    """
     if isinstance(content, str):
-        content = content.encode()
+        content = encodable("content", content).encode()
     if isinstance(content, bytes | bytearray | memoryview):
         view = memoryview(content)
         for start in range(0, len(view), CHUNK_BYTES):
             yield bytes(view[start : start + CHUNK_BYTES])
     elif hasattr(content, "read"):
         while chunk := content.read(CHUNK_BYTES):
-            yield chunk
+            yield _content_piece(chunk)
+    elif isinstance(content, Iterable):
+        yield from map(_content_piece, content)
     else:
-        yield from content
+        raise SandboxConfigError(f"content must be bytes, text, a binary file or chunks, got {type_name(content)}")
+
+
+def _content_piece(piece: object) -> bytes:
+    if isinstance(piece, bytes):
+        return piece
+    if isinstance(piece, bytearray | memoryview):
+        return bytes(piece)
+    raise SandboxConfigError(
+        f"content must consist of bytes, got {type_name(piece)}", hint='open the file in binary mode ("rb")'
+    )
 
 
 def safe_name(name: str) -> str:
@@ -305,7 +380,7 @@ class ShellFiles(SandboxFiles):
 
     def read_chunks(self, path: str) -> Iterator[bytes]:
         # The result keeps no second copy of what is streamed, only room for a message.
-        command = script_command(shell_scripts.READ, _argument(path), output_limit_bytes=_MESSAGE_LIMIT_BYTES)
+        command = script_command(shell_scripts.READ, path_argument(path), output_limit_bytes=_MESSAGE_LIMIT_BYTES)
         with self._start(command) as process:
             for chunk in process.output():
                 if chunk.stream is OutputStream.STDOUT:
@@ -323,10 +398,8 @@ class ShellFiles(SandboxFiles):
             raise
 
     def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
-        if depth < 1:
-            raise SandboxConfigError(f"depth must be at least 1, got {depth}")
         command = script_command(
-            shell_scripts.LIST, _argument(path), str(depth), output_limit_bytes=self._listing_limit_bytes
+            shell_scripts.LIST, path_argument(path), str(depth), output_limit_bytes=self._listing_limit_bytes
         )
         entries = parse_entries(run_listing(self._start, command, path))
         found = (_file_info(joined_path(path, entry), entry) for entry in entries)
@@ -345,19 +418,20 @@ class ShellFiles(SandboxFiles):
         self._run(shell_scripts.REMOVE, path, "recursive" if recursive else "")
 
     def move(self, source: str, destination: str) -> None:
-        self._run(shell_scripts.MOVE, source, _argument(destination))
+        self._run(shell_scripts.MOVE, source, path_argument(destination))
 
     def make_executable(self, path: str) -> None:
         self._run(shell_scripts.MAKE_EXECUTABLE, path)
 
     def _run(self, script: str, path: str, *arguments: str) -> SandboxResult:
-        with self._start(script_command(script, _argument(path), *arguments)) as process:
+        with self._start(script_command(script, path_argument(path), *arguments)) as process:
             return require_success(process.wait(), path)
 
     def _stage(self, path: str, transfer: str, chunks: Iterable[bytes]) -> int:
         """Send the content beside the file; return how many bytes were sent."""
         try:
-            process = self._start(script_command(shell_scripts.STAGE, _argument(path), transfer, keep_stdin_open=True))
+            command = script_command(shell_scripts.STAGE, path_argument(path), transfer, keep_stdin_open=True)
+            process = self._start(command)
         except UnsupportedCapabilityError:
             return self._stage_by_arguments(path, transfer, chunks)
         with process:
@@ -395,7 +469,17 @@ def run_listing(start: Start, command: SandboxCommand, path: str) -> bytes:
 
 
 def script_command(script: str, *arguments: str, **options: Any) -> SandboxCommand:
-    """Return the command that runs one of the `shell_scripts`."""
+    """Return the command that runs one of the `shell_scripts`.
+
+    Raises:
+        SandboxConfigError: An argument holds a NUL, or a lone surrogate that stands for no byte.
+    """
+    if not all(map(is_utf8, arguments)):
+        script = shell_scripts.DECODE_ARGUMENTS + script
+        try:
+            arguments = tuple(map(encoded_argument, arguments))
+        except ValueError:
+            raise SandboxConfigError("the path holds a lone surrogate that stands for no byte") from None
     return SandboxCommand(
         command=("/bin/sh", "-c", script, "sh", *arguments),
         environment={"LC_ALL": "C"},  # messages in one language, names as bytes
@@ -446,9 +530,3 @@ def _file_info(path: str, entry: shell_scripts.Entry) -> FileInfo:
         group=entry.group,
         target=entry.target,
     )
-
-
-def _argument(path: str) -> str:
-    if not path:
-        raise SandboxConfigError("path must not be empty")
-    return path_argument(path)

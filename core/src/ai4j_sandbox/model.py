@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from .arguments import require_whole
 from .errors import SandboxConfigError
-from .frozen import EMPTY, empty_mapping, freeze
+from .frozen import EMPTY, empty_mapping, freeze, type_name
 from .redaction import mask_value
 
 DEFAULT_OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
@@ -26,6 +27,8 @@ DEFAULT_OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 
 HEAD_ONLY_BELOW_BYTES = 1024
 """Below this limit a result keeps only the beginning: two fragments of a few bytes would help nobody."""
+
+_MOST_CELLS = 0xFFFF
 
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -69,14 +72,14 @@ class StreamMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalSize:
-    """Size of a terminal in character cells."""
+    """Size of a terminal in character cells, each from 1 to 65535 (``struct winsize`` holds unsigned shorts)."""
 
     rows: int = 24
     columns: int = 80
 
     def __post_init__(self) -> None:
-        _require_whole("rows", self.rows, minimum=1)
-        _require_whole("columns", self.columns, minimum=1)
+        require_whole("rows", self.rows, minimum=1, maximum=_MOST_CELLS)
+        require_whole("columns", self.columns, minimum=1, maximum=_MOST_CELLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -150,13 +153,13 @@ class SandboxCommand:
         _set(self, "stdin", _stdin(self.stdin))
         if self.timeout_millis is not None:
             hint = "leave it out (None) for no limit"
-            _require_whole("timeout_millis", self.timeout_millis, minimum=1, hint=hint)
+            require_whole("timeout_millis", self.timeout_millis, minimum=1, hint=hint)
         _set(self, "environment", _environment(self.environment))
         _set(self, "metadata", _any_map("metadata", self.metadata))
         _set(self, "artifacts", _patterns(self.artifacts))
-        _require_whole("output_limit_bytes", self.output_limit_bytes, minimum=0)
+        require_whole("output_limit_bytes", self.output_limit_bytes, minimum=0)
         if not isinstance(self.terminal, TerminalSize | None):
-            raise SandboxConfigError(f"terminal must be a TerminalSize, got {type(self.terminal).__name__}")
+            raise SandboxConfigError(f"terminal must be a TerminalSize, got {type_name(self.terminal)}")
 
     @property
     def stdin_bytes(self) -> bytes:
@@ -286,6 +289,8 @@ class SandboxResult:
         timed_out, canceled: Whether it was stopped by its deadline or by `cancel`; output until then is kept.
         duration_millis: Wall-clock milliseconds from start to end.
         artifacts: What matched the command's patterns.
+        artifacts_error: Why they could not be collected, for people; `artifacts` then is empty although the command may
+            have left some. ``None`` when they were, or none were wanted.
         events: Lifecycle events in order; output is in `stdout` and `stderr`, not here a second time.
         streams: Whether stdout and stderr are really apart.
         status_text: The service's own words about the end (``"signal: killed"``), or ``None``.
@@ -303,6 +308,7 @@ class SandboxResult:
     events: tuple[SandboxEvent, ...]
     streams: StreamMode
     status_text: str | None
+    artifacts_error: str | None
 
     def __init__(
         self,
@@ -321,9 +327,10 @@ class SandboxResult:
         events: Sequence[SandboxEvent | None] = (),
         streams: StreamMode = StreamMode.SEPARATE,
         status_text: str | None = None,
+        artifacts_error: str | None = None,
     ) -> None:
         if exit_code is not None:
-            _require_whole("exit_code", exit_code)
+            require_whole("exit_code", exit_code)
         _set(self, "command_id", command_id)
         _set(self, "exit_code", exit_code)
         _set(self, "captured_stdout", captured_stdout if stdout is None else CapturedOutput.whole(stdout))
@@ -336,6 +343,7 @@ class SandboxResult:
         _set(self, "events", tuple(event for event in events if event is not None))
         _set(self, "streams", StreamMode(streams))
         _set(self, "status_text", status_text)
+        _set(self, "artifacts_error", artifacts_error)
 
     def __repr__(self) -> str:
         parts = (
@@ -431,19 +439,12 @@ def _set(instance: object, name: str, value: object) -> None:
     object.__setattr__(instance, name, value)
 
 
-def _require_whole(name: str, value: object, *, minimum: int | None = None, hint: str | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SandboxConfigError(f"{name} must be a whole number, got {value!r}", hint=hint)
-    if minimum is not None and value < minimum:
-        raise SandboxConfigError(f"{name} must be at least {minimum}, got {value}", hint=hint)
-
-
 def _stripped(name: str, value: object) -> str | None:
     """Trim-to-null: blank text means "not given" (rule of the Java original)."""
     if value is None:
         return None
     if not isinstance(value, str):
-        raise SandboxConfigError(f"{name} must be text, got {type(value).__name__}")
+        raise SandboxConfigError(f"{name} must be text, got {type_name(value)}")
     return value.strip() or None
 
 
@@ -451,16 +452,28 @@ def _sendable(name: str, value: str) -> str:
     """Refuse text that no process can be given: NUL ends a C string, a lone surrogate has no UTF-8."""
     if "\0" in value:
         raise SandboxConfigError(f"{name} must not contain a NUL character")
-    return _encodable(name, value)
+    return encodable(name, value)
 
 
-def _encodable(name: str, value: str) -> str:
+def is_utf8(text: str) -> bool:
+    """Whether UTF-8 can write it: it holds no lone surrogate."""
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:
+        return False
+    return True
+
+
+def encodable(name: str, value: str) -> str:
+    """Return text that UTF-8 can write, as everything that is sent must be.
+
+    Raises:
+        SandboxConfigError: It holds a lone surrogate.
+    """
+    if not is_utf8(value):
         raise SandboxConfigError(
             f"{name} holds a lone surrogate, which UTF-8 cannot write", hint="pass bytes, or repair the text"
-        ) from None
+        )
     return value
 
 
@@ -470,12 +483,12 @@ def _valid_command(command: object) -> str | tuple[str, ...]:
             raise SandboxConfigError("command must not be blank")
         return _sendable("command", command)
     if isinstance(command, bytes | bytearray) or not isinstance(command, Sequence):
-        raise SandboxConfigError(f"command must be text or a sequence of arguments, got {type(command).__name__}")
+        raise SandboxConfigError(f"command must be text or a sequence of arguments, got {type_name(command)}")
     if not command or not command[0]:
         raise SandboxConfigError("command must not be blank: the argument list needs a program")
     for argument in command:
         if not isinstance(argument, str):
-            raise SandboxConfigError(f"every argument of command must be text, got {type(argument).__name__}")
+            raise SandboxConfigError(f"every argument of command must be text, got {type_name(argument)}")
         _sendable("command", argument)
     return tuple(command)
 
@@ -484,15 +497,15 @@ def _stdin(value: object) -> str | bytes | None:
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     if not isinstance(value, str | bytes | None):
-        raise SandboxConfigError(f"stdin must be text or bytes, got {type(value).__name__}")
-    return _encodable("stdin", value) if isinstance(value, str) else value
+        raise SandboxConfigError(f"stdin must be text or bytes, got {type_name(value)}")
+    return encodable("stdin", value) if isinstance(value, str) else value
 
 
 def _mapping(name: str, value: object) -> Mapping[Any, Any]:
     if value is None:
         return EMPTY
     if not isinstance(value, Mapping):
-        raise SandboxConfigError(f"{name} must be a mapping, got {type(value).__name__}")
+        raise SandboxConfigError(f"{name} must be a mapping, got {type_name(value)}")
     return value
 
 
@@ -500,15 +513,20 @@ def _any_map(name: str, value: object) -> Mapping[str, Any]:
     mapping = _mapping(name, value)
     for key in mapping:
         if key is not None and not isinstance(key, str):
-            raise SandboxConfigError(f"keys of {name} must be text, got {type(key).__name__}")
-    return freeze(mapping) if mapping else EMPTY
+            raise SandboxConfigError(f"keys of {name} must be text, got {type_name(key)}")
+    if not mapping:
+        return EMPTY
+    try:
+        return freeze(mapping)  # type: ignore[no-any-return]  # freeze keeps the kind of its argument
+    except ValueError as error:
+        raise SandboxConfigError(f"{name} {error}") from None
 
 
 def _text_map(name: str, value: object) -> Mapping[str, str | None]:
     mapping = _any_map(name, value)
     for key, text in mapping.items():
         if not isinstance(text, str | None):
-            raise SandboxConfigError(f"{name}[{key!r}] must be text, got {type(text).__name__}")
+            raise SandboxConfigError(f"{name}[{key!r}] must be text, got {type_name(text)}")
     return mapping
 
 
@@ -521,7 +539,7 @@ def _environment(value: object) -> Mapping[str, str]:
                 hint="use letters, digits and underscores, not starting with a digit",
             )
         if not isinstance(text, str):
-            raise SandboxConfigError(f"environment value of {name} must be text, got {type(text).__name__}")
+            raise SandboxConfigError(f"environment value of {name} must be text, got {type_name(text)}")
         _sendable(f"environment value of {name}", text)
     return mapping
 

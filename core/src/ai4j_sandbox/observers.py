@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .model import SandboxEvent, SandboxStatus
-from .redaction import mask_message
+from .redaction import escape_controls, mask_message
 
 if TYPE_CHECKING:
     from .binding import AgentSessionSandboxBinding
@@ -87,7 +87,7 @@ class _Isolated:
         except Exception as error:  # noqa: BLE001
             if not self._failed:
                 self._failed = True
-                reason = mask_message(f"{type(error).__name__}: {error}")
+                reason = escape_controls(mask_message(f"{type(error).__name__}: {error}"))
                 _log.warning("sandbox observer %s failed, which is not logged again: %s", self._name, reason)
 
 

@@ -23,8 +23,9 @@ from types import TracebackType
 from typing import Self
 
 from .deadline import Clock, Deadline
-from .errors import SandboxException, SandboxOutcomeUnknownError
+from .errors import SandboxConfigError, SandboxException, SandboxOutcomeUnknownError
 from .events import CommandEvents, Observer
+from .frozen import type_name
 from .model import (
     OutputStream,
     SandboxArtifact,
@@ -34,6 +35,7 @@ from .model import (
     SandboxResult,
     StreamMode,
     TerminalSize,
+    encodable,
 )
 from .output import OutputCapture
 from .redaction import Scrubber
@@ -116,6 +118,32 @@ class ProcessChannel(ABC):
     def resize(self, size: TerminalSize) -> None:
         """Change the size of the command's terminal."""
         raise SandboxException("this command has no terminal", hint="start it with terminal=TerminalSize()")
+
+
+SIGNAL_NAMES = frozenset(
+    f"SIG{name}"
+    for name in (
+        *("HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "IOT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE"),
+        *("ALRM", "TERM", "STKFLT", "CHLD", "CLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ"),
+        *("VTALRM", "PROF", "WINCH", "IO", "POLL", "PWR", "SYS", "RTMIN", "RTMAX"),
+    )
+)
+"""Names of signal(7): those of the sandbox, which runs Linux, whatever the host is."""
+
+
+def _signal_name(signal: object) -> str:
+    name = signal if isinstance(signal, str) and signal.startswith("SIG") else f"SIG{signal}"
+    if not isinstance(signal, str) or name not in SIGNAL_NAMES:
+        raise SandboxConfigError(f"{signal!r} is not the name of a signal", hint="for example SIGTERM")
+    return name
+
+
+def _input_bytes(data: object) -> bytes:
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    if not isinstance(data, str | bytes):
+        raise SandboxConfigError(f"input must be text or bytes, got {type_name(data)}")
+    return encodable("input", data).encode() if isinstance(data, str) else data
 
 
 def _no_artifacts(command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
@@ -254,21 +282,38 @@ class SandboxProcess:
         """Hand input to the command (text as UTF-8). See `SandboxCommand.stdin` for input known beforehand.
 
         Raises:
+            SandboxConfigError: It is neither bytes nor text that UTF-8 can write.
             SandboxException: The command has ended, or its stdin is closed.
         """
-        self._channel.write_stdin(data.encode() if isinstance(data, str) else data)
+        self._channel.write_stdin(_input_bytes(data))
 
     def close_stdin(self) -> None:
         """Tell the command that its input ends here."""
         self._channel.close_stdin()
 
     def resize(self, size: TerminalSize) -> None:
-        """Change the size of the command's terminal."""
+        """Change the size of the command's terminal.
+
+        Raises:
+            SandboxConfigError: It is no `TerminalSize`.
+            SandboxException: The command has no terminal.
+        """
+        if not isinstance(size, TerminalSize):
+            raise SandboxConfigError(f"size must be a TerminalSize, got {type_name(size)}")
         self._channel.resize(size)
 
     def kill(self, signal: str = "SIGKILL") -> bool:
-        """Send a signal to the command and all its descendants; ``False`` when it had ended already."""
-        return False if self.done else self._channel.kill(signal)
+        """Send a signal (``"SIGTERM"``, or ``"TERM"``) to the command and all its descendants.
+
+        Returns:
+            ``False`` when it had ended already.
+
+        Raises:
+            SandboxConfigError: Linux has no signal of that name.
+            SandboxException: The service cannot send it.
+        """
+        name = _signal_name(signal)
+        return False if self.done else self._channel.kill(name)
 
     def cancel(self) -> bool:
         """Stop the command and its descendants for good: TERM, a grace, KILL. From any thread.
@@ -406,7 +451,7 @@ class SandboxProcess:
         exit_code = end.exit_code
         if exit_code == 0 and (timed_out or canceled):
             exit_code = None  # it was stopped: whatever its trap reported, it did not succeed
-        artifacts = () if timed_out or canceled else self._artifacts()
+        artifacts, artifacts_error = ((), None) if timed_out or canceled else self._artifacts()
         self._events.end_streams()
         self._tell_dropped()
         for artifact in artifacts:
@@ -422,6 +467,7 @@ class SandboxProcess:
                 canceled=canceled,
                 artifacts=artifacts,
                 status_text=end.status_text,
+                artifacts_error=artifacts_error,
             )
         )
 
@@ -452,15 +498,17 @@ class SandboxProcess:
         self._done.set()
         self._context.ended(self)
 
-    def _artifacts(self) -> tuple[SandboxArtifact, ...]:
+    def _artifacts(self) -> tuple[tuple[SandboxArtifact, ...], str | None]:
+        """Return what the command left behind, and why nobody knows where that is so."""
         if not self.command.artifacts:
-            return ()
+            return (), None
         try:
-            return self._context.collect_artifacts(self.command)
+            return self._context.collect_artifacts(self.command), None
         except SandboxException as error:
             # The command has ended and its result is known: a failure to look around must not take it away.
-            self._events.tell(SandboxEventType.ERROR, f"artifacts could not be collected: {error.message}")
-            return ()
+            reason = str(error.scrubbed(self._context.scrubber))
+            self._events.tell(SandboxEventType.ERROR, f"artifacts could not be collected: {reason}")
+            return (), reason
 
     def _snapshot(
         self,
@@ -471,6 +519,7 @@ class SandboxProcess:
         canceled: bool = False,
         artifacts: tuple[SandboxArtifact, ...] = (),
         status_text: str | None = None,
+        artifacts_error: str | None = None,
     ) -> SandboxResult:
         return SandboxResult(
             command_id=self.command_id,
@@ -485,6 +534,7 @@ class SandboxProcess:
             events=tuple(self._events.lifecycle),
             streams=StreamMode.MERGED if self.command.terminal else self._context.streams,
             status_text=status_text,
+            artifacts_error=artifacts_error,
         )
 
     def _tell_dropped(self) -> None:

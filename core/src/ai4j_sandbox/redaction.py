@@ -7,6 +7,8 @@ Three rules, one place each:
 * `mask_text`: values that look like a secret whatever they are called: token shapes, URL user info and
   query secrets, credentials in headers, PEM blocks.
 * `Scrubber`: values this process *knows* to be secret, in every usual spelling, also across chunk borders.
+
+And one for what is shown: `escape_controls`, because names and words from a sandbox may hold anything.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
+
+from .frozen import DEEPEST_NESTING
 
 MASK = "[redacted]"
 
@@ -169,6 +173,15 @@ def _is_word(value: str) -> bool:
     return value.rstrip(".,;:").isalpha()
 
 
+# What moves a terminal's cursor, ends a line, turns the direction of writing, or cannot be written as UTF-8.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape_controls(text: str, *, keep: str = "") -> str:
+    """Return `text` with control characters written as Python would (``\\x1b``), save those in `keep`."""
+    return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else repr(found[0])[1:-1], text)
+
+
 def mask_text(text: str) -> str:
     """Mask every part of `text` that looks like a secret by itself; the rest is unchanged."""
     for pattern, replacement in _VALUE_PATTERNS:
@@ -185,7 +198,8 @@ def mask_value(value: Any, policy: RedactionPolicy = STRICT) -> Any:
     """Return a masked deep copy of a nested value; the input is not changed.
 
     Under a sensitive key strings and bytes are masked, while numbers, booleans and ``None`` keep value and
-    type (``maxTokens: 8192`` is no secret). Cycles end in ``"[cycle]"``.
+    type (``maxTokens: 8192`` is no secret). Cycles end in ``"[cycle]"``, what is nested deeper than
+    `frozen.DEEPEST_NESTING` in ``"[too deep]"``.
     """
     return _mask_nested(value, policy, sensitive=False, ancestors=())
 
@@ -198,6 +212,8 @@ def _mask_nested(value: Any, policy: RedactionPolicy, *, sensitive: bool, ancest
         return masked.encode("latin-1")
     if id(value) in ancestors:
         return "[cycle]"
+    if len(ancestors) > DEEPEST_NESTING and isinstance(value, Mapping | list | tuple | set | frozenset):
+        return "[too deep]"
     below = (*ancestors, id(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -222,7 +238,7 @@ def _structured_parts(secret: str) -> Iterable[str]:
     """The distinctive parts of a JSON or multi-line secret, which can leak without the whole (`case P08`)."""
     try:
         document = json.loads(secret)
-    except ValueError:
+    except (ValueError, RecursionError):  # RecursionError: brackets without end
         document = None
     if isinstance(document, dict | list):
         yield from _string_leaves(document)
@@ -233,14 +249,15 @@ def _structured_parts(secret: str) -> Iterable[str]:
 
 
 def _string_leaves(document: Any) -> Iterable[str]:
-    if isinstance(document, str):
-        yield document
-    elif isinstance(document, Mapping):
-        for item in document.values():
-            yield from _string_leaves(item)
-    elif isinstance(document, list):
-        for item in document:
-            yield from _string_leaves(item)
+    pending = [document]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
 
 
 def _spellings(secret: str) -> Iterable[str]:

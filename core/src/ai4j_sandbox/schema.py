@@ -313,6 +313,7 @@ class ResultSchema(ModelSchema):
     events = fields.List(fields.Nested(EventSchema, allow_none=True), allow_none=True)
     streams = _word(StreamMode)
     status_text = _text(data_key="statusText")
+    artifacts_error = _text(data_key="artifactsError")
 
     @ma.post_dump(pass_original=True)
     def _leave_out_plain_captures(self, data: dict[str, Any], original: Any, **options: Any) -> dict[str, Any]:

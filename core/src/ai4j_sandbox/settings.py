@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 
 from .capability import Decision, FieldDecision
 from .errors import SandboxAuthError, SandboxConfigError
-from .frozen import empty_mapping, freeze
-from .model import ENVIRONMENT_NAME, SandboxSpec
+from .frozen import empty_mapping, freeze, type_name
+from .model import ENVIRONMENT_NAME, SandboxSpec, is_utf8
 from .redaction import MASK, is_sensitive_key, mask_text
 
 SUMMARY_FIELDS = ("provider_id", "profile", "labels")
@@ -33,6 +33,7 @@ _SPEC_FIELDS = ("image", "workspace_id")
 _TRUE_WORDS = frozenset(("true", "1", "yes", "on"))
 _FALSE_WORDS = frozenset(("false", "0", "no", "off"))
 _DURATION = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,6})?) *(ms|s|m|h)?")
+_NOT_IN_URLS = re.compile(r"[\s\x00-\x20\x7f-\x9f\"<>\\^`{|}\ud800-\udfff]")  # RFC 3986 knows none of them unescaped
 _MILLIS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
@@ -74,7 +75,7 @@ class Setting:
     Attributes:
         name: Python name: the constructor argument and the key of `ResolvedSettings`.
         env: Environment variables, the first set one wins.
-        config: Keys of `SandboxSpec.config`, the first present one wins.
+        config: Keys of `SandboxSpec.config` that mean the same; two of them must not differ.
         spec: The `SandboxSpec` field that also sets it (``"image"``, ``"workspace_id"``).
         refused_config: Keys of `config` that look like this setting but must not be used, with the reason.
         secret: The value is never shown, stored or sent anywhere but to its service.
@@ -141,7 +142,7 @@ class Setting:
 def _shown(value: Any) -> str:
     if isinstance(value, str | bool | int | float):
         return repr(mask_text(value) if isinstance(value, str) else value)[:100]
-    return f"a value of type {type(value).__name__}"
+    return f"a value of type {type_name(value)}"
 
 
 def _to_text(value: Any) -> str:
@@ -189,13 +190,19 @@ def _to_boolean(value: Any) -> bool:
 
 def _to_url(value: Any) -> str:
     text = _to_text(value)
+    if _NOT_IN_URLS.search(text):
+        raise ValueError("must be a URL, which holds no blanks, quotes, backslashes or brackets like < and {")
     try:
         parts = urlsplit(text)
-        _ = parts.port  # parsed lazily; raises for a bad port
+        port = parts.port  # parsed lazily; raises for a bad port
     except ValueError:
         raise ValueError("must be a URL such as http://host:port") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https"):
         raise ValueError("must be a URL that starts with http:// or https://")
+    if not all((parts.hostname or "").removesuffix(".").split(".")):
+        raise ValueError("must be a URL with a host, such as http://host:port")
+    if port == 0 or (port is None and parts.netloc.endswith(":")):
+        raise ValueError("must be a URL whose port is from 1 to 65535, or without one")
     if parts.username is not None or parts.password is not None:
         raise ValueError("must not contain a user name or password")
     if parts.query or parts.fragment:
@@ -238,8 +245,8 @@ def variable_entries(values: Mapping[str, Any]) -> Mapping[str, str]:
     for name, value in text_entries(values).items():
         if not ENVIRONMENT_NAME.fullmatch(name):
             raise ValueError(f"holds {mask_text(name)!r}, which is no variable name")
-        if "\0" in value:
-            raise ValueError(f"must hold only text without NUL, unlike the value of {name}")
+        if "\0" in value or not is_utf8(value):
+            raise ValueError(f"must hold only text without NUL and lone surrogates, unlike the value of {name}")
         if is_sensitive_key(name):
             raise ValueError(
                 f"must not hold {name}: give a secret to the one command that needs it, in its environment"
@@ -423,6 +430,9 @@ class SettingsTable:
         ]
         decisions += (self._check_field(spec, name) for name in _SPEC_FIELDS if getattr(spec, name) is not None)
         decisions += (self._check_key(key, value) for key, value in spec.config.items())
+        for setting in self.settings:
+            if reason := _contradiction(setting, spec.config):
+                decisions.append(FieldDecision(field="config", decision=Decision.REFUSED, reason=reason))
         return tuple(decisions)
 
     def _check_field(self, spec: SandboxSpec, name: str) -> FieldDecision:
@@ -469,7 +479,7 @@ class SettingsTable:
             environ: The environment, read now; the process's own by default.
 
         Raises:
-            SandboxConfigError: A value is wrong, or a config key is not known.
+            SandboxConfigError: A value is wrong, a config key is not known, or two keys of one setting differ.
         """
         spec = spec or SandboxSpec()
         environ = os.environ if environ is None else environ
@@ -479,6 +489,8 @@ class SettingsTable:
         values: dict[str, Any] = {}
         sources: dict[str, Source] = {}
         for setting in self.settings:
+            if reason := _contradiction(setting, spec.config):
+                raise SandboxConfigError(reason, provider_id=self.provider_id)
             raw, source = _find(setting, spec, arguments or {}, environ)
             values[setting.name] = raw if source.layer is Layer.DEFAULT else setting.convert(raw, source.knob)
             sources[setting.name] = source
@@ -505,6 +517,15 @@ class SettingsTable:
 
 NO_SETTINGS = SettingsTable("this provider", ())
 """The table of a provider that takes no configuration: every key is refused."""
+
+
+def _contradiction(setting: Setting, config: Mapping[str, Any]) -> str | None:
+    """Say which keys of a document set one setting to different values: to take one would be to ignore the other."""
+    first, *others = [key for key in setting.config if config.get(key) is not None] or [""]
+    for other in others:
+        if config[other] != config[first]:
+            return f"config.{first} and config.{other} are one setting ({setting.name}) and differ; leave one out"
+    return None
 
 
 def _find(

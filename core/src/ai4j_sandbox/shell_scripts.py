@@ -35,6 +35,15 @@ fail() { printf '%s\\n' "$1" >&2; exit 1; }
 # Mode in hexadecimal, size, seconds since 1970, owner, group, path.
 _RECORD = "stat -c '%f %s %Y %U %G %n//'"
 
+DECODE_ARGUMENTS = """
+for argument; do
+    shift
+    argument=$(printf '%b.' "$argument")
+    set -- "$@" "${argument%.}"
+done
+"""
+"""Stands before a script whose arguments are `encoded_argument`s: no service carries bytes that are not UTF-8."""
+
 READ = (
     _FAIL
     + f"""
@@ -211,6 +220,16 @@ def path_argument(path: str) -> str:
     return re.sub("/+", "/", path).rstrip("/") or "/"
 
 
+def encoded_argument(argument: str) -> str:
+    """Return an argument as ASCII, for a script that begins with `DECODE_ARGUMENTS`. A NUL stays, to be refused.
+
+    Raises:
+        ValueError: A lone surrogate in it stands for no byte.
+    """
+    data = argument.encode("utf-8", "surrogateescape")
+    return "".join(f"\\0{byte:03o}" if byte > 0x7E or byte == ord("\\") else chr(byte) for byte in data)
+
+
 def joined_path(directory: str, entry: Entry) -> str:
     """Return the path of an entry that was found below `directory` (its own path then starts with ``./``)."""
     return posixpath.join(directory, entry.path.removeprefix("./"))
@@ -222,7 +241,7 @@ _PARSED_RECORD = re.compile(rb"([0-9a-f]+) (\d+) (-?\d+) (\S+) (\S+) (.*?)//\n",
 def parse_entries(output: bytes) -> Iterator[Entry]:
     """Yield the entries in the answer of `LIST`, `STAT` or `FIND`: records, NUL, then pairs of link and target.
 
-    Names that are not UTF-8 show U+FFFD; no command can name such a file anyway.
+    Bytes that are not UTF-8 stand in names as lone surrogates, as `os.fsdecode` gives them.
     """
     records, _, links = output.partition(b"\0")
     fields = links.split(b"\0")
@@ -241,4 +260,4 @@ def parse_entries(output: bytes) -> Iterator[Entry]:
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
+    return raw.decode("utf-8", "surrogateescape")

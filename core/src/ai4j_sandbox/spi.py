@@ -18,6 +18,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
+from .arguments import check_calls, require_text, require_whole
 from .artifacts import collect_artifacts
 from .capability import (
     Admission,
@@ -33,14 +34,16 @@ from .errors import (
     SandboxAdmissionError,
     SandboxCleanupError,
     SandboxConfigError,
+    SandboxConflictError,
     SandboxException,
     SandboxNotFoundError,
     SandboxSessionClosedError,
     SandboxSessionLostError,
     UnsupportedCapabilityError,
 )
+from .events import event_message
 from .files import SandboxFiles, ShellFiles
-from .frozen import EMPTY, empty_mapping
+from .frozen import EMPTY, empty_mapping, type_name
 from .model import (
     SandboxArtifact,
     SandboxCommand,
@@ -60,9 +63,72 @@ from .settings import NO_SETTINGS, SettingsTable
 EventCallback = Callable[[SandboxEvent], None]
 OpenChannel = Callable[[SandboxCommand, Deadline], ProcessChannel]
 
+LAST_PORT = 65535
+
+
+# What callers may pass; looked at before the provider's own code runs (`check_calls`).
+
+
+def _check_session_id(session_id: str, *_: Any, **__: Any) -> None:
+    require_text("session_id", session_id)
+
+
+def _check_connect(session_id: str, spec: SandboxSpec | None = None, **_: Any) -> None:
+    require_text("session_id", session_id)
+    _check_spec(spec)
+
+
+def _check_spec(spec: SandboxSpec | None = None, **_: Any) -> None:
+    if not isinstance(spec, SandboxSpec | None):
+        raise SandboxConfigError(f"spec must be a SandboxSpec, got {type_name(spec)}")
+
+
+def _check_labels(labels: Mapping[str, str] | None = None, **_: Any) -> None:
+    if not isinstance(labels, Mapping | None):
+        raise SandboxConfigError(f"labels must be a mapping, got {type_name(labels)}")
+
+
+def _check_command_id(command_id: str, **_: Any) -> None:
+    require_text("command_id", command_id)
+
+
+def _check_port(port: int, **_: Any) -> None:
+    require_whole("port", port, minimum=1, maximum=LAST_PORT)
+
+
+def _check_seconds(seconds: int, **_: Any) -> None:
+    require_whole("seconds", seconds, minimum=1)
+
+
+def _check_name(name: str | None = None, **_: Any) -> None:
+    if name is not None:
+        require_text("name", name)
+
+
+_PROVIDER_CHECKS: Mapping[str, Callable[..., None]] = {
+    "create_session": _check_spec,
+    "connect": _check_connect,
+    "destroy": _check_session_id,
+    "list_sessions": _check_labels,
+}
+_SESSION_CHECKS: Mapping[str, Callable[..., None]] = {
+    "attach": _check_command_id,
+    "port_url": _check_port,
+    "extend": _check_seconds,
+    "snapshot": _check_name,
+}
+
 
 class SandboxProvider(ABC):
-    """Creates sandboxes of one kind. Cheap to make: no network, no environment, no files until a method says so."""
+    """Creates sandboxes of one kind. Cheap to make: no network, no environment, no files until a method says so.
+
+    `create_session`, `connect`, `destroy` and `list_sessions` of a subclass are only called with arguments of the right
+    type; the core raises `SandboxConfigError` for others.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_calls(cls, _PROVIDER_CHECKS)
 
     info: ProviderInfo
     """What this provider is and can do; the same data its entry-point module gives."""
@@ -158,7 +224,14 @@ class SandboxSession(ABC):
     """One live sandbox: runs commands, moves files, ends. Every public method may be called from any thread.
 
     A context manager; leaving the block closes it. Nothing happens in ``__del__``.
+
+    `attach`, `port_url`, `extend` and `snapshot` of a subclass are only called with arguments of the right type and
+    range; the core raises `SandboxConfigError` for others.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_calls(cls, _SESSION_CHECKS)
 
     def __init__(self, description: SessionDescription) -> None:
         self._description = description
@@ -195,7 +268,11 @@ class SandboxSession(ABC):
 
     @property
     def status(self) -> SandboxStatus:
-        """Where the session is in its life, as known here; nothing is contacted."""
+        """Where the session is in its life, as known here; nothing is contacted.
+
+        A paused session is still `RUNNING`: the contract knows no fifth state. A service that lists its sandboxes tells
+        its own word in `SandboxSummary.state`.
+        """
         return self._status
 
     @property
@@ -265,6 +342,22 @@ class SandboxSession(ABC):
             process = self._processes.get(command_id)
         return False if process is None else process.cancel()
 
+    def start_helper(self, command: SandboxCommand, *, helped_id: str | None = None) -> SandboxProcess:
+        """Start a command of a tool's own making, such as a script that looks at files; otherwise as `start`.
+
+        Observers and subscribers are not told of it: they see the host's commands, not the means by which a file is
+        read. Where the service cannot limit a command's time, its `timeout_millis` is enforced from here.
+
+        Args:
+            helped_id: The command it works for; `cancel` of that one then reaches this one as well.
+        """
+        helper = self._begin(command, self._open_channel, observed=False)
+        with self._lock:
+            helped = None if helped_id is None else self._processes.get(helped_id)
+        if helped is not None:
+            helped.helped_by(helper)
+        return helper
+
     # --- files and artifacts ------------------------------------------------------------------------------------
 
     @property
@@ -330,11 +423,11 @@ class SandboxSession(ABC):
         protocol = cast("type[AbilityT]", ability)
         if isinstance(self, protocol):
             return self
-        raise self._unsupported(protocol.__name__)
+        raise self._unsupported(protocol.__name__.removeprefix("Supports").casefold())
 
     def __getattr__(self, name: str) -> Any:
         if name in OPTIONAL_METHODS:
-            raise self._unsupported(name)
+            raise self._unsupported(f"{OPTIONAL_METHODS[name]} ({name})")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __enter__(self) -> Self:
@@ -373,30 +466,40 @@ class SandboxSession(ABC):
 
     def _files(self) -> SandboxFiles:
         """Return the service's own files. The fallback needs nothing but commands."""
-        return ShellFiles(self._start_unobserved)
+        return ShellFiles(self.start_helper)
 
     def _find_artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
         """Return the files that match the command's patterns. The default needs nothing but commands."""
-        return collect_artifacts(partial(self._start_helper, command.command_id), command)
+        return collect_artifacts(partial(self.start_helper, helped_id=command.command_id), command)
 
     # --- the rest is ours ---------------------------------------------------------------------------------------
 
-    def _start_unobserved(self, command: SandboxCommand) -> SandboxProcess:
-        """Start a command of our own making: observers see the host's commands, not the content of files."""
-        return self._begin(command, self._open_channel, observed=False)
+    def _follow(self, command: SandboxCommand, open_channel: OpenChannel) -> SandboxProcess:
+        """Return the process of a command that runs already: what an `attach` ends with.
 
-    def _start_helper(self, helped_id: str, command: SandboxCommand) -> SandboxProcess:
-        """Start a command of our own making for one of the host's, whose `cancel` must reach it."""
-        helper = self._start_unobserved(command)
+        Args:
+            command: What runs, with its `command_id`.
+            open_channel: Opens a channel to it; called once.
+
+        Raises:
+            SandboxConflictError: Another handle of this session follows it.
+        """
         with self._lock:
-            helped = self._processes.get(helped_id)
-        if helped is not None:
-            helped.helped_by(helper)
-        return helper
+            followed = command.command_id in self._processes
+        if followed:
+            raise SandboxConflictError(
+                f"the command {command.command_id!r} is followed already",
+                hint="detach() it first",
+                provider_id=self.provider_id,
+                session_id=self.session_id,
+                command_id=command.command_id,
+                retryable=False,
+            )
+        return self._begin(command, open_channel)
 
     def _begin(self, command: SandboxCommand, open_channel: OpenChannel, *, observed: bool = True) -> SandboxProcess:
         if not isinstance(command, SandboxCommand):
-            raise SandboxConfigError(f"a SandboxCommand is needed, got {type(command).__name__}")
+            raise SandboxConfigError(f"a SandboxCommand is needed, got {type_name(command)}")
         self._require_abilities(command, observed=observed)
         deadline = Deadline.after_millis(command.timeout_millis)
         with self._reserved(command.command_id):
@@ -522,7 +625,7 @@ class SandboxSession(ABC):
                 type=kind,
                 session_id=self.session_id,
                 command_id=command_id,
-                message=self._scrubber.text(message),
+                message=event_message(message, self._scrubber),
                 sequence=next(self._sequence),
             )
         )
@@ -553,6 +656,7 @@ class SupportsConnect(Protocol):
         """Attach; never shortens the sandbox's life, and `close` leaves it alive.
 
         Raises:
+            SandboxConfigError: `session_id` is no text, or empty.
             SandboxNotFoundError: It does not exist.
         """
 
@@ -722,7 +826,16 @@ class SupportsBrowser(Protocol):
         """Start a browser with a fresh profile."""
 
 
-OPTIONAL_METHODS = frozenset(
-    ("list_processes", "attach", "port_url", "pause", "resume", "extend", "snapshot", "metrics", "watch", "browser")
-)
-"""Session methods that raise `UnsupportedCapabilityError` where a provider has none."""
+OPTIONAL_METHODS: Mapping[str, Capability] = {
+    "list_processes": Capability.BACKGROUND,
+    "attach": Capability.BACKGROUND,
+    "port_url": Capability.PORTS,
+    "pause": Capability.PAUSE,
+    "resume": Capability.PAUSE,
+    "extend": Capability.EXTEND,
+    "snapshot": Capability.SNAPSHOT,
+    "metrics": Capability.METRICS,
+    "watch": Capability.WATCH,
+    "browser": Capability.BROWSER,
+}
+"""Session methods that raise `UnsupportedCapabilityError` where a provider has none, and what they belong to."""

@@ -8,6 +8,7 @@ import pytest
 
 from ai4j_sandbox.errors import SandboxConfigError
 from ai4j_sandbox.model import SandboxSpec
+from ai4j_sandbox_local import LocalProvider
 from ai4j_sandbox_local.config import (
     SETTINGS,
     Isolation,
@@ -76,10 +77,14 @@ def test_every_key_reaches_the_configuration() -> None:
         ({"mounts": [{"source": "/opt", "target": "/a", "mode": "x"}]}, "config.mounts must have the mode ro or rw"),
         ({"env": {"1A": "x"}}, "config.env holds '1A', which is no variable name"),
         ({"env": {"A": 1}}, "config.env must hold only text"),
-        ({"env": {"A": "\ud800"}}, "config.env must hold only text without lone surrogates, unlike the value of A"),
         (
-            {"mounts": 2 * [{"source": "/opt", "target": "/a"}]},
-            "config.mounts must not hold two mounts with one target",
+            {"env": {"A": "\ud800"}},
+            "config.env must hold only text without NUL and lone surrogates, unlike the value of A",
+        ),
+        ({"mounts": 2 * [{"source": "/opt", "target": "/a"}]}, "config.mounts must not hide /a below a later mount"),
+        (
+            {"mounts": [{"source": "/opt", "target": "/a/b"}, {"source": "/opt", "target": "/a"}]},
+            "config.mounts must not hide /a/b below a later mount: order them from the outside in",
         ),
         ({"timeoutSeconds": 0}, "config.timeoutSeconds must be at least 1"),
         ({"memoryMegabytes": "lots"}, "config.memoryMegabytes must be a whole number"),
@@ -92,6 +97,21 @@ def test_wrong_value_names_the_key(config: dict[str, Any], said: str) -> None:
         resolved(**config)
 
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("workspace", "target"), [("/workspace", "/workspace"), ("/data/work", "/data")])
+def test_mount_that_would_hide_the_workspace_is_refused(workspace: str, target: str) -> None:
+    spec = SandboxSpec(workspace_id=workspace, config={"mounts": [{"source": "/opt", "target": target}]})
+
+    assert LocalProvider().check(spec).explain() == (
+        f"config: config.mounts would hide the workspace {workspace}: it has the target {target}"
+    )
+
+
+def test_mount_below_the_workspace_and_one_in_another_are_fine() -> None:
+    mounts = [{"source": "/opt", "target": target} for target in ("/workspace/a", "/b", "/b/c")]
+
+    assert LocalProvider().supports(SandboxSpec(config={"mounts": mounts}))
 
 
 def test_secret_in_the_session_s_variables_is_refused_without_showing_it() -> None:

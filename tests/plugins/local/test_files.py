@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from ai4j_sandbox.errors import SandboxFileError, SandboxNotFoundError
 from ai4j_sandbox.files import FileKind
 from ai4j_sandbox.model import SandboxCommand
+from ai4j_sandbox.schema import dump, load_result
 from ai4j_sandbox.spi import SandboxSession
 
 
@@ -153,3 +156,16 @@ def test_writable_mount_can_be_changed_at_another_path(create: Callable, shared_
     run(session, "echo new > /tmp/shared/new")
 
     assert (shared_directory / "new").read_text() == "new\n"
+
+
+def test_artifact_whose_name_is_not_utf8_can_be_fetched(session: SandboxSession, tmp_path: Path) -> None:
+    result = session.execute(SandboxCommand(command=r"printf kept > $(printf 'caf\351.txt')", artifacts=["*.txt"]))
+
+    (artifact,) = result.artifacts
+    session.files.download(artifact.path, tmp_path / "fetched")
+
+    assert (result.artifacts_error, artifact.size_bytes) == (None, 4)
+    assert artifact.path.endswith("/caf\udce9.txt")
+    assert artifact.sha256 == hashlib.sha256(b"kept").hexdigest()
+    assert (tmp_path / "fetched").read_bytes() == b"kept"
+    assert load_result(json.loads(json.dumps(dump(result)))).artifacts == result.artifacts

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ai4j_sandbox.capability import IsolationLevel
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 from ai4j_sandbox.spi import SandboxSession
+from ai4j_sandbox_local.isolation.layout import interpreter
+from ai4j_sandbox_local.session import LocalSession
 from support.processes import descendants
 from support.secrets import CANARY
 
@@ -84,12 +87,23 @@ def test_environment_of_the_host_is_nowhere_in_proc(monkeypatch: pytest.MonkeyPa
         assert CANARY[:12] not in found
 
 
-def test_first_process_tells_no_host_path(namespace: SandboxSession, tmp_path: Path) -> None:
-    cmdline = run(namespace, "cat /proc/1/cmdline").stdout
+def test_first_process_tells_no_host_path(namespace: SandboxSession) -> None:
+    """Where the host's Python lies below a home, its path would name the user."""
+    shown = run(namespace, "cat /proc/1/cmdline /proc/1/task/1/cmdline").stdout
 
-    assert str(Path.cwd()) not in cmdline
-    assert "--ro-bind" not in cmdline
-    assert "bwrap" not in cmdline
+    assert shown.replace("\0", " ").split() == ["ai4j-sandbox-agent", "ai4j-sandbox-agent"]
+
+
+def test_no_process_of_ours_that_commands_see_tells_a_host_path(session: LocalSession) -> None:
+    agent = session._sandbox.running.agent_pid
+    warden = int(Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[1])
+    visible = "".join(f"/proc/{pid}/cmdline " for pid in (agent, warden))
+
+    shown = run(session, f"cat /proc/1/cmdline {visible} 2>/dev/null; true").stdout
+
+    assert interpreter() not in shown
+    assert "ai4j-sandbox-agent" in shown
+    assert ("ai4j-sandbox-warden" in shown) is (session.isolation is IsolationLevel.SYSCALL_FILTER)
 
 
 def test_first_process_cannot_be_inspected_or_killed_by_commands(namespace: SandboxSession) -> None:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import ai4j_sandbox
 import ai4j_sandbox_local
+
+# What creating a session imports late is imported here: the user of the tests may not reach our files.
+import ai4j_sandbox_local.isolation.tiers
+import ai4j_sandbox_local.session
+from ai4j_sandbox.model import SandboxSpec
+from ai4j_sandbox_local import LocalProvider
 
 USER = 4242
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -59,3 +68,62 @@ def test_ordinary_user_gets_the_same_sandbox(tier: str) -> None:
     )
 
     assert finished.stdout == '["content", "terminal\\r\\n", "42\\n", "refused\\n"]\n', finished.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@pytest.mark.parametrize("tier", ["namespace", "syscall-filter"])
+@pytest.mark.parametrize(
+    ("mode", "access", "said"),
+    [
+        (0o700, "ro", "commands could not read .*/closed: it is user 0's"),
+        (0o755, "rw", "commands could not change .*/closed: it is user 0's"),
+    ],
+)
+def test_ordinary_user_is_refused_a_directory_that_is_not_theirs(tier: str, mode: int, access: str, said: str) -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        os.chmod(parent, 0o711)  # noqa: S103 - so that it is not the way there that refuses
+        closed = Path(parent, "closed")
+        closed.mkdir(mode=mode)
+        config = {"isolation": tier, "workspaceDir": str(closed), "workspaceMode": access}
+
+        refusal = as_ordinary_user(lambda: LocalProvider().create_session(SandboxSpec(config=config)).close())
+
+    assert re.search(f"^SandboxConfigError: .*({said})", refusal)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_ordinary_user_is_refused_what_lies_in_a_directory_they_may_not_enter(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as parent:  # which only root may enter
+        mounts = [{"source": f"{parent}/x", "target": "/x"}]
+        Path(parent, "x").touch()
+
+        refusal = as_ordinary_user(
+            lambda: LocalProvider().create_session(SandboxSpec(config={"mounts": mounts})).close()
+        )
+
+    assert refusal == (
+        f"SandboxConfigError: {parent}/x cannot be used on this machine: Permission denied "
+        "(give a path that exists and that this user may reach)"
+    )
+
+
+def as_ordinary_user(act: Callable[[], None]) -> str:
+    """Return what `act` raises in a child process that has stepped down from root for good."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(USER, USER, USER)
+            os.setresuid(USER, USER, USER)
+            act()
+            told = "nothing was refused"
+        except BaseException as error:  # noqa: BLE001 - told to the parent, whatever it is
+            told = f"{type(error).__name__}: {error}"
+        os.write(writing, told.encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        told = pipe.read().decode()
+    os.waitpid(child, 0)
+    return told

@@ -128,9 +128,15 @@ def _nameable(path: str) -> str:
 
 def _parse_mounts(items: tuple[Any, ...]) -> tuple[Mount, ...]:
     mounts = tuple(_parse_mount(item) for item in items)
-    if len({mount.target for mount in mounts}) < len(mounts):
-        raise ValueError("must not hold two mounts with one target: the first would be hidden")
+    for number, mount in enumerate(mounts):
+        if any(lies_in(mount.target, later.target) for later in mounts[number + 1 :]):
+            raise ValueError(f"must not hide {mount.target} below a later mount: order them from the outside in")
     return mounts
+
+
+def lies_in(path: str, directory: str) -> bool:
+    """Whether a path is the directory or lies below it."""
+    return f"{path}/".startswith(f"{directory}/")
 
 
 def _parse_mount(item: Any) -> Mount:
@@ -145,21 +151,6 @@ def _parse_mount(item: Any) -> Mount:
         target=_sandbox_path(item["target"]),
         mode=MountMode(item.get("mode", MountMode.READ_ONLY)),
     )
-
-
-def _parse_environment(values: Mapping[str, Any]) -> Mapping[str, str]:
-    for name, value in variable_entries(values).items():
-        if not _is_utf8(value):
-            raise ValueError(f"must hold only text without lone surrogates, unlike the value of {name}")
-    return values
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _limit(name: str, key: str, text: str, maximum: int, *, unit: str | None = None, minimum: int = 1) -> Setting:
@@ -218,7 +209,7 @@ SETTINGS = SettingsTable(
             config=("env",),
             kind=Kind.MAPPING,
             default={},
-            parse=_parse_environment,
+            parse=variable_entries,
             help="Variables for every command, without secrets.",
         ),
         Setting(
@@ -280,6 +271,13 @@ def local_config(settings: ResolvedSettings) -> LocalConfig:
         raise SandboxConfigError(
             "config.workspaceMegabytes cannot limit config.workspaceDir, which is the host's", provider_id=PROVIDER_ID
         )
+    for mount in settings["mounts"]:
+        if lies_in(settings["workspace"], mount.target):
+            raise SandboxConfigError(
+                f"config.mounts would hide the workspace {settings['workspace']}: it has the target {mount.target}",
+                hint="use config.workspaceDir to work in a host directory, or another target",
+                provider_id=PROVIDER_ID,
+            )
     return LocalConfig(
         isolation=Isolation(settings["isolation"]),
         network=settings["network"] if settings.given("network") else None,

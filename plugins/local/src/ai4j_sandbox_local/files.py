@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from ai4j_sandbox.errors import SandboxException, SandboxFileError, SandboxProto
 from ai4j_sandbox.files import CHUNK_BYTES, FileInfo, SandboxFiles
 
 from .client import AgentClient, Answer
-from .payloads import AgentRefusal, file_error, file_info, file_path, list_of, text_of, whole_number
+from .payloads import AgentRefusal, file_error, file_info, file_path, list_of, text_of
 
 _DEEPEST = 4096  # no path has more components
 
@@ -50,7 +49,7 @@ class LocalFiles(SandboxFiles):
 
     def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
         """Return the entries below a directory."""
-        answer = self._ask("list", path, depth=min(whole_number("depth", depth, sys.maxsize), _DEEPEST))
+        answer = self._ask("list", path, depth=min(depth, _DEEPEST))
         return sorted((file_info(entry) for entry in list_of(answer.payload, "entries")), key=lambda info: info.path)
 
     def stat(self, path: str) -> FileInfo:

@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 
+from ai4j_sandbox.arguments import require_whole
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
     Outcome,
@@ -42,13 +43,11 @@ from .payloads import (
     start_request,
     usage_metrics,
     wants_stdin,
-    whole_number,
 )
 from .ports import PortForwarder
 
 _CONNECT_SECONDS = 5.0
 _STARTED_SECONDS = 10.0
-_LAST_PORT = 65535
 _CLOCK_DIFFERENCE_SECONDS = 1.0  # the agent's time began to run when it started, ours when it had answered
 
 
@@ -178,10 +177,7 @@ class LocalSession(SandboxSession):
         summary = next(running, None)
         if summary is None:
             raise _not_running(command_id)
-        with self._lock:
-            if command_id in self._processes:
-                raise SandboxConflictError(f"the command {command_id!r} is followed already", hint="detach() it first")
-        return self._begin(SandboxCommand(command=summary.command, command_id=command_id), self._reopen_channel)
+        return self._follow(SandboxCommand(command=summary.command, command_id=command_id), self._reopen_channel)
 
     def _reopen_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
         conversation = self._client.send({"do": "attach", "id": command.command_id})
@@ -218,7 +214,8 @@ class LocalSession(SandboxSession):
 
     def extend(self, seconds: int) -> None:
         """Let the sandbox live at least `seconds` from now; without ``timeoutSeconds`` it lives until closed anyway."""
-        self._ask({"do": "extend", "seconds": whole_number("seconds", seconds, LONGEST_LIFE_SECONDS)})
+        require_whole("seconds", seconds, minimum=1, maximum=LONGEST_LIFE_SECONDS)
+        self._ask({"do": "extend", "seconds": seconds})
         if self._expires is not None:
             self._expires = max(self._expires, time.monotonic() + seconds)
 
@@ -248,7 +245,6 @@ class ReachableSession(LocalSession):
     def port_url(self, port: int) -> PortUrl:
         """Return the address on this host's loopback that leads to a port inside."""
         self._require_open()
-        whole_number("port", port, _LAST_PORT)
         if self._config.network:
             return PortUrl(url=f"http://127.0.0.1:{port}")
         with self._forwarding:

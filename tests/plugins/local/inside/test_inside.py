@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import stat
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from ai4j_sandbox_local.inside.filesystem import create_beside, entries, open_plain, remove
 from ai4j_sandbox_local.inside.messages import pack, unpack
-from ai4j_sandbox_local.inside.processes import RLIMIT_MARKER, marked, usable_marker
+from ai4j_sandbox_local.inside.processes import RLIMIT_MARKER, marked, stop_all, usable_marker
 from ai4j_sandbox_local.inside.programs import find_program
 
 
@@ -94,3 +95,34 @@ def test_directory_with_entries_is_removed_only_as_a_whole(tmp_path: Path) -> No
     remove(str(tmp_path / "full"), recursive=True)
 
     assert list(tmp_path.iterdir()) == []
+
+
+class Kernel:
+    """Processes by number, each with its state; one that waits in the kernel stops when it leaves it."""
+
+    def __init__(self, **states: str) -> None:
+        self.states = {int(name.removeprefix("p")): state for name, state in states.items()}
+        self.told: set[int] = set()
+
+    def send(self, pids: list[int], number: int) -> None:
+        assert number == signal.SIGSTOP
+        self.told.update(pids)
+        self.states.update(dict.fromkeys((pid for pid in pids if self.states[pid] != "D"), "T"))
+
+    def stop(self, patience: float = 60.0) -> bool:
+        return stop_all(lambda: list(self.states), patience, self.states.__getitem__, self.send)
+
+
+def test_process_that_waits_in_the_kernel_is_told_to_stop_as_well() -> None:
+    """Unsignalled it would go on as soon as its page was read or its vforked child had executed."""
+    kernel = Kernel(p1="R", p2="D", p3="S", p4="T")
+
+    assert kernel.stop()
+    assert (kernel.told, kernel.states) == ({1, 2, 3}, {1: "T", 2: "D", 3: "T", 4: "T"})
+
+
+def test_stopping_gives_up_on_processes_that_do_not_stand_still() -> None:
+    kernel = Kernel(p1="R")
+    kernel.send = lambda pids, number: None  # type: ignore[method-assign]
+
+    assert not kernel.stop(patience=0.0)

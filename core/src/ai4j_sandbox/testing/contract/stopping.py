@@ -17,6 +17,9 @@ from .setup import Background, ContractSetup, at_most, eventually, is_alive, req
 GRACE_SECONDS = TERM_GRACE_SECONDS + KILL_GRACE_SECONDS + 1.0
 """How long after its deadline a command may at most take to return, with some air for slow machines."""
 
+STUBBORN_CHILD = "sh -c 'trap \"\" TERM INT HUP; echo $$; while :; do sleep 0.1; done' & wait"
+"""Ends itself at a polite signal, but starts a process that prints its id and does not."""
+
 ENDLESS_TREE = "sleep 300 & echo $!; (sleep 300; :) & echo $!; wait"
 """Starts two processes that print their ids and would run for ever."""
 
@@ -67,6 +70,15 @@ class StoppingContract(ContractSetup):
 
         with at_most(0.5 + GRACE_SECONDS):
             result = run(session, command, timeout_millis=500)
+
+        assert result.timed_out
+        assert eventually(lambda: not is_alive(session, result.stdout))
+
+    def test_timeout_kills_a_child_that_ignores_a_polite_signal(self, session: SandboxSession) -> None:
+        require(session, Capability.TIMEOUT)
+
+        with at_most(0.5 + GRACE_SECONDS):
+            result = run(session, STUBBORN_CHILD, timeout_millis=500)
 
         assert result.timed_out
         assert eventually(lambda: not is_alive(session, result.stdout))
@@ -130,6 +142,17 @@ class StoppingContract(ContractSetup):
         require(session, Capability.CANCEL)
         command = "trap '' TERM INT HUP; echo $$; while :; do sleep 0.1; done"
         process = session.start(SandboxCommand(command=command))
+        (pid,) = _first_words(process, 1)
+
+        with at_most(GRACE_SECONDS):
+            process.cancel()
+
+        assert process.wait().canceled
+        assert eventually(lambda: not is_alive(session, pid))
+
+    def test_cancel_kills_a_child_that_ignores_a_polite_signal(self, session: SandboxSession) -> None:
+        require(session, Capability.CANCEL)
+        process = session.start(SandboxCommand(command=STUBBORN_CHILD))
         (pid,) = _first_words(process, 1)
 
         with at_most(GRACE_SECONDS):

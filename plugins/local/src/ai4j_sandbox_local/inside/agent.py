@@ -40,7 +40,7 @@ from .processes import (
     marked,
     require_room,
     signal_all,
-    state_of,
+    stop_all,
     usable_marker,
 )
 from .programs import (
@@ -56,6 +56,7 @@ from .programs import (
 
 DRAIN_BYTES = 64 * 1024
 STOP_PATIENCE_SECONDS = 1.0
+PAUSE_PATIENCE_SECONDS = 10.0  # on a busy machine a process may have to wait for its turn before it can stop
 LOOK_AGAIN_SECONDS = 0.01
 LONGEST_WAIT_SECONDS = 3600.0  # epoll counts milliseconds in an int, which end after 24 days
 PER_PROCESS_LIMITS = ("RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE")  # which would hit this process as well
@@ -310,16 +311,11 @@ class Agent:
         return marked(self.first_marker, self.first_marker + MARKERS_PER_SESSION)
 
     def do_pause(self, reply: socket.socket, descriptors: list[int]) -> None:
-        """Stop everything; again and again, because a process may fork before its signal arrives."""
-        patience = time.monotonic() + STOP_PATIENCE_SECONDS
-        while (running := self.not_stopped()) and time.monotonic() < patience:
-            signal_all(running, signal.SIGSTOP)
-            time.sleep(0.001)
+        """Stop everything, or nothing."""
+        if not stop_all(self.everything, PAUSE_PATIENCE_SECONDS):
+            signal_all(self.everything(), signal.SIGCONT)
+            raise OSError(errno.EBUSY, "its processes start others faster than they can be stopped")
         answer(reply, {})
-
-    def not_stopped(self) -> list[int]:
-        # D: it waits in the kernel, for a stopped child perhaps, and stops before it does anything else.
-        return [pid for pid in self.everything() if state_of(pid) not in "TtD"]
 
     def do_resume(self, reply: socket.socket, descriptors: list[int]) -> None:
         signal_all(self.everything(), signal.SIGCONT)

@@ -7,6 +7,9 @@ import errno
 import itertools
 import os
 import resource
+import signal
+import time
+from collections.abc import Callable
 
 MARKERS_PER_SESSION = 1 << 24
 RESERVED_DESCRIPTORS = 16  # so that a request can still be received, and refused, when nearly all are in use
@@ -50,6 +53,30 @@ def signal_all(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
+def stop_all(
+    find: Callable[[], list[int]],
+    patience: float,
+    state: Callable[[int], str] = state_of,
+    send: Callable[[list[int], int], None] = signal_all,
+) -> bool:
+    """Stop every process that `find` returns, again and again, because one may fork before its signal arrives.
+
+    One that waits in the kernel (``D``) stops before it does anything else, but only if it was signalled.
+
+    Returns:
+        Whether all stand still; ``False`` after `patience` seconds.
+    """
+    told: set[int] = set()
+    until = time.monotonic() + patience
+    while running := [pid for pid in find() if state(pid) not in ("TtD" if pid in told else "Tt")]:
+        if time.monotonic() > until:
+            return False
+        send(running, signal.SIGSTOP)
+        told.update(running)
+        time.sleep(0.001)
+    return True
+
+
 def close_all_but(*kept: int) -> None:
     """Close what we were started with, our own program among it, so that no command inherits it."""
     for descriptor in kept:
@@ -73,9 +100,21 @@ def require_room(descriptor: int) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
+def hide_arguments(shown: str) -> None:
+    """Let our command line, which every process may read in ``/proc``, be `shown` instead of paths of the host."""
+    import ctypes
+
+    with open("/proc/self/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5): fields 48 and 49; we cut off two
+    room = end - start
+    ctypes.memmove(start, shown.encode()[: room - 1].ljust(room, b"\0"), room)
+
+
 def hide_from_commands() -> None:
     """Keep commands, which run as the same user, from tracing us and from reading our memory and descriptors."""
     import ctypes  # after the greeting, since it takes milliseconds to load
 
+    hide_arguments("ai4j-sandbox-agent")
     PR_SET_DUMPABLE = 4
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

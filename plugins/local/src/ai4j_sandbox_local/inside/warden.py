@@ -21,6 +21,8 @@ import signal
 import sys
 from typing import Any
 
+from .processes import hide_arguments
+
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
@@ -130,6 +132,7 @@ def guard(agent: int, host: int) -> None:
 def main() -> None:
     """Guard one sandbox from its start to its end."""
     settings = json.loads(sys.argv[1])
+    hide_arguments("ai4j-sandbox-warden")
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     agent = os.fork()
     if agent == 0:

@@ -168,8 +168,14 @@ def _host_directories(config: LocalConfig) -> list[Mount]:
 
 def _require_sources(config: LocalConfig) -> None:
     for mount in _host_directories(config):
-        if not os.path.exists(mount.source):
-            raise SandboxConfigError(f"{mount.source} does not exist on this machine", provider_id=PROVIDER_ID)
+        try:
+            os.stat(mount.source)
+        except OSError as error:
+            raise SandboxConfigError(
+                f"{mount.source} cannot be used on this machine: {error.strerror}",
+                hint="give a path that exists and that this user may reach",
+                provider_id=PROVIDER_ID,
+            ) from error
 
 
 def _private_directory(config: LocalConfig) -> str | None:
