@@ -41,6 +41,7 @@ class DaytonaStub:
     def __init__(self, answers: Mapping[str, Answer | list[Answer]]) -> None:
         self.http = HttpStub(self._answer)
         self._answers = {call: list(given) if isinstance(given, list) else [given] for call, given in answers.items()}
+        self._otherwise: list[Answer] = []
 
     def sandbox(self, state: str = "started", **more: Any) -> dict[str, Any]:
         """Return a sandbox as the control API describes it."""
@@ -55,6 +56,10 @@ class DaytonaStub:
         environ = {"DAYTONA_API_KEY": KEY, "DAYTONA_API_URL": self.http.url}
         return DaytonaSandboxProvider(environ=environ, **arguments)
 
+    def answer_all_else(self, answer: Answer) -> None:
+        """Give the answer to whatever is not given one."""
+        self._otherwise = [answer]
+
     @property
     def calls(self) -> list[str]:
         """What was asked, in order."""
@@ -67,7 +72,7 @@ class DaytonaStub:
         ]
 
     def _answer(self, request: Recorded) -> Reply:
-        waiting = self._answers.get(f"{request.method} {request.path}")
+        waiting = self._answers.get(f"{request.method} {request.path}") or self._otherwise
         if not waiting:
             return answer({"statusCode": 404, "message": f"{request.path} not found"}, 404)
         given = waiting.pop(0) if len(waiting) > 1 else waiting[0]

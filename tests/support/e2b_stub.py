@@ -6,6 +6,7 @@ For tests of single answers; the emulator is there for everything that has to re
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -48,15 +49,19 @@ class E2BStub:
     """Answers by method and path; what is not given is answered as usual, or 404 like an unknown path."""
 
     answers: dict[str, Answer] = field(default_factory=dict)
+    tls: ssl.SSLContext | None = None
     usual: ClassVar[Mapping[str, Answer]] = USUAL
 
     def __post_init__(self) -> None:
-        self.http = HttpStub(self._answer)
+        self.http = HttpStub(self._answer, tls=self.tls)
+
+    def environ(self, **variables: str) -> dict[str, str]:
+        """Return the variables that lead to this server, for both planes."""
+        return {"E2B_API_KEY": KEY, "E2B_API_URL": self.http.url, "E2B_SANDBOX_URL": self.http.url, **variables}
 
     def provider(self, **arguments: Any) -> E2BSandboxProvider:
         """Return a provider that uses this server."""
-        environ = {"E2B_API_KEY": KEY, "E2B_API_URL": self.http.url, "E2B_SANDBOX_URL": self.http.url}
-        return E2BSandboxProvider(environ=environ, **arguments)
+        return E2BSandboxProvider(environ=self.environ(), **arguments)
 
     @property
     def asked(self) -> list[str]:

@@ -41,6 +41,7 @@ class HostChannel(ProcessChannel):
         )
         self.pid = self._process.pid
         self._closed = False
+        self._told_to_end = False
         self._input: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._accepts_input = command.keep_stdin_open
         self._input.put(command.stdin_bytes)
@@ -78,9 +79,13 @@ class HostChannel(ProcessChannel):
 
     def kill(self, signal_name: str) -> bool:
         running = self.running
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.Signals[signal_name])
+        self._told_to_end = self._told_to_end or signal_name in ("SIGTERM", "SIGKILL")
+        self._signal_group(signal.Signals[signal_name])
         return running
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def close(self) -> None:
         self._closed = True
@@ -118,6 +123,8 @@ class HostChannel(ProcessChannel):
 
     def _ended(self) -> ProcessExit:
         code = self._process.wait()
+        if self._told_to_end:  # whoever of the group ignored the signal that ended its leader
+            self._signal_group(signal.SIGKILL)
         if code < 0:
             return ProcessExit(exit_code=128 - code, signal=signal.Signals(-code).name)
         return ProcessExit(exit_code=code)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -57,9 +58,14 @@ Handler = Callable[[Recorded], Reply]
 
 
 class HttpStub:
-    """A server on a free port of 127.0.0.1, for the length of a ``with`` block."""
+    """A server on a free port of 127.0.0.1, for the length of a ``with`` block.
 
-    def __init__(self, handler: Handler | Reply) -> None:
+    Args:
+        tls: Speak TLS, with the certificate in this context.
+    """
+
+    def __init__(self, handler: Handler | Reply, *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._handler = handler if callable(handler) else lambda request: handler
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._stopping = threading.Event()
@@ -69,7 +75,7 @@ class HttpStub:
         self.requests: list[Recorded] = []
         self.closings = threading.Semaphore(0)  # one for each connection that the server has closed
         self.port: int = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
 
     @classmethod
     def playing(cls, *replies: Reply) -> Self:
@@ -122,6 +128,8 @@ class HttpStub:
 
     def _serve(self, sock: socket.socket) -> None:
         try:
+            if self._tls is not None:
+                sock = self._secured(sock, self._tls)
             with sock.makefile("rb") as incoming:
                 while (request := _read_request(incoming)) is not None:
                     self.requests.append(request)
@@ -132,6 +140,12 @@ class HttpStub:
         finally:
             sock.close()
             self.closings.release()
+
+    def _secured(self, plain: socket.socket, tls: ssl.SSLContext) -> socket.socket:
+        secured = tls.wrap_socket(plain, server_side=True)
+        with self._lock:
+            self._sockets[self._sockets.index(plain)] = secured
+        return secured
 
     def _answer(self, sock: socket.socket, reply: Reply) -> bool:
         if reply.ending is not Ending.SILENCE:

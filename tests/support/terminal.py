@@ -20,14 +20,16 @@ class Terminal:
     """Runs one program on a pseudo terminal, as the leader of its session. A context manager.
 
     Attributes:
-        shown: Everything that appeared so far.
+        shown: What appeared since the last `expect`.
+        everything: What appeared since the start.
     """
 
     def __init__(
         self, command: Sequence[str], *, environment: Mapping[str, str], rows: int = 24, columns: int = 80
     ) -> None:
-        self.shown = b""
+        self.shown = self.everything = b""
         self._controller, self._terminal = os.openpty()
+        self._gone = os.open(os.devnull, os.O_RDWR)
         self.resize(rows, columns)
         self._process = subprocess.Popen(
             command,
@@ -47,6 +49,10 @@ class Terminal:
         """Change the window; the program is told by SIGWINCH."""
         fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.dup2(self._gone, self._controller)
+
     def expect(self, text: bytes) -> None:
         """Wait until something has appeared since the last call, and forget everything before its end."""
         deadline = time.monotonic() + PATIENCE
@@ -54,17 +60,23 @@ class Terminal:
             left = deadline - time.monotonic()
             assert left > 0, f"{text!r} did not appear; there was {self.shown!r}"
             if select.select([self._controller], [], [], left)[0]:
-                self.shown += os.read(self._controller, 65536)
+                self._read()
         self.shown = self.shown.partition(text)[2]
 
     def wait(self) -> int:
         """Return the program's exit code."""
         while self._process.poll() is None:
             if select.select([self._controller], [], [], 0.05)[0]:
-                self.shown += os.read(self._controller, 65536)
-        while select.select([self._controller], [], [], 0)[0]:
-            self.shown += os.read(self._controller, 65536)
+                self._read()
+        while select.select([self._controller], [], [], 0)[0] and self._read():
+            pass
         return self._process.returncode
+
+    def _read(self) -> bytes:
+        appeared = os.read(self._controller, 65536)
+        self.shown += appeared
+        self.everything += appeared
+        return appeared
 
     @property
     def settings(self) -> list[Any]:
@@ -79,5 +91,5 @@ class Terminal:
     ) -> None:
         self._process.kill()
         self._process.wait()
-        os.close(self._controller)
-        os.close(self._terminal)
+        for descriptor in (self._controller, self._terminal, self._gone):
+            os.close(descriptor)

@@ -15,9 +15,10 @@ from ai4j_sandbox.errors import (
     SandboxConnectionError,
     SandboxException,
     SandboxNotFoundError,
+    SandboxProtocolError,
 )
 from ai4j_sandbox.model import SandboxStatus, SandboxSummary
-from ai4j_sandbox_wire.creation import CREATE_TAG, remove_created, tagged_metadata, undone
+from ai4j_sandbox_wire.creation import CREATE_TAG, remove_created, removing, tagged_metadata, undone
 
 INFO = ProviderInfo(provider_id="demo", display_name="Demo", distribution="demo", version="1")
 
@@ -100,7 +101,10 @@ def test_refused_creation_is_not_looked_for() -> None:
     assert list(service.sandboxes) == ["made"]
 
 
-@pytest.mark.parametrize(("http_status", "left"), [(None, True), (500, False)])
+@pytest.mark.parametrize(
+    ("http_status", "left"),
+    [(None, True), (200, True), (408, True), (502, True), (504, True), (500, False), (503, False)],
+)
 def test_service_that_never_answered_may_still_be_at_it(http_status: int | None, left: bool) -> None:
     service, error = FakeService(), SandboxConnectionError("cut", outcome=Outcome.UNKNOWN, http_status=http_status)
 
@@ -108,3 +112,25 @@ def test_service_that_never_answered_may_still_be_at_it(http_status: int | None,
 
     assert error.may_still_exist is left
     assert service.waits == [0.3, 1.0]
+
+
+def test_removing_what_is_gone_is_fine() -> None:
+    with removing("s", INFO):
+        raise SandboxNotFoundError("no such sandbox")
+
+
+def test_removing_in_doubt_says_that_the_sandbox_may_still_exist() -> None:
+    with pytest.raises(SandboxCleanupError, match="sandbox s: odd") as caught, removing("s", INFO):
+        raise SandboxProtocolError("odd", http_status=200, request_id="r-1")
+
+    error = caught.value
+    assert (error.may_still_exist, error.operation, error.provider_id) == (True, "destroy", "demo")
+    assert (error.session_id, error.http_status, error.request_id) == ("s", 200, "r-1")
+
+
+def test_removing_that_was_refused_keeps_the_refusal() -> None:
+    refusal = SandboxAuthError("no", outcome=Outcome.NOT_STARTED)
+    with pytest.raises(SandboxAuthError) as caught, removing("s", INFO):
+        raise refusal
+
+    assert caught.value is refusal

@@ -123,6 +123,50 @@ def test_refused_call_is_its_error(stub: EnvdStub, status: int, body: bytes, err
         stub.client().close_stdin(PID)
 
 
+SIGN_IN = Reply(headers={"Content-Type": "text/html"}, body=b"<html><title>Sign in</title></html>")
+OTHER_JSON = Reply(headers={"Content-Type": "application/json"}, body=b"7")
+NOTHING = Reply()
+
+
+@pytest.mark.parametrize("answer", [SIGN_IN, OTHER_JSON, NOTHING], ids=["html", "other JSON", "nothing"])
+@pytest.mark.parametrize(
+    ("path", "call"),
+    [
+        ("files", lambda client: client.write_file("/a", [b"x"])),
+        ("MakeDir", lambda client: client.make_dir("/a")),
+        ("Remove", lambda client: client.remove("/a")),
+        ("Move", lambda client: client.move("/a", "/b")),
+        ("SendInput", lambda client: client.send_input(PID, b"x")),
+        ("SendSignal", lambda client: client.send_signal(PID, "SIGKILL")),
+        ("List", lambda client: client.list_processes()),
+        ("metrics", lambda client: client.metrics()),
+    ],
+)
+def test_success_with_a_body_that_envd_never_sends_is_none(
+    stub: EnvdStub, path: str, call: Callable[[EnvdClient], object], answer: Reply
+) -> None:
+    stub.refusals[path] = answer
+
+    with pytest.raises(SandboxProtocolError, match="was expected"):
+        call(stub.client())
+
+
+def test_sign_in_page_is_neither_a_file_nor_health(stub: EnvdStub) -> None:
+    stub.refusals |= {"files": SIGN_IN, "health": SIGN_IN}
+
+    with pytest.raises(SandboxProtocolError, match=r"a file was expected.*'Sign in'"):
+        stub.client().read_file("/a")
+    with pytest.raises(SandboxProtocolError, match="'Sign in'"):
+        stub.client().health()
+
+
+def test_file_that_is_a_page_is_read(stub: EnvdStub) -> None:
+    headers = {"Content-Type": "text/html; charset=utf-8", "Content-Disposition": 'inline; filename="a.html"'}
+    stub.refusals["files"] = Reply(headers=headers, body=b"<html></html>")
+
+    assert b"".join(stub.client().read_file("/a.html")) == b"<html></html>"
+
+
 def test_daemon_is_asked(stub: EnvdStub) -> None:
     stub.refusals["health"] = Reply(status=204)
     stub.client().health()
@@ -150,7 +194,7 @@ def test_short_file_is_written_with_its_length(stub: EnvdStub) -> None:
 
 
 def test_long_file_is_written_in_chunks(stub: EnvdStub) -> None:
-    stub.refusals["files"] = Reply()
+    stub.refusals["files"] = Reply(body=b"[]")
     stub.client().write_file("/a", [b"x" * 200_000] * 3)
 
     (request,) = stub.http.requests
@@ -159,7 +203,7 @@ def test_long_file_is_written_in_chunks(stub: EnvdStub) -> None:
 
 
 def test_older_envd_gets_a_form(stub: EnvdStub) -> None:
-    stub.refusals["files"] = Reply()
+    stub.refusals["files"] = Reply(body=b"[]")
     stub.client(version="0.5.6").write_file("/a", [b"xy"])
 
     (request,) = stub.http.requests

@@ -8,6 +8,7 @@ import pytest
 
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
+    Outcome,
     SandboxConfigError,
     SandboxConnectionError,
     SandboxException,
@@ -21,7 +22,7 @@ from ai4j_sandbox_wire.base_url import BaseUrl
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.errors import StreamCutError
 from ai4j_sandbox_wire.http import HttpClient, RetryPolicy
-from ai4j_sandbox_wire.message import HttpLimits, HttpReply, HttpRequest
+from ai4j_sandbox_wire.message import Body, HttpLimits, HttpReply, HttpRequest
 from ai4j_sandbox_wire.requests_sender import RequestsSender
 from support.http_stub import Ending, HttpStub, Reply
 from support.secrets import assert_no_secret, everything_said
@@ -99,6 +100,46 @@ def test_html_in_place_of_json_names_type_and_status() -> None:
 
     with pytest.raises(SandboxProtocolError, match=r"status 200.*text/html"):
         FakeService(page).client().json("GET", "/")
+
+
+def test_success_that_something_else_answers_is_none_also_where_nobody_reads_it() -> None:
+    page = HttpReply(status=200, headers={"content-type": "text/html"}, body=b"<html>Sign in</html>")
+    service = FakeService(page, HttpReply(status=200, headers=JSON, body=b"[]"))
+
+    for expect in (Body.JSON, Body.ACKNOWLEDGEMENT):
+        with pytest.raises(SandboxProtocolError, match="was expected") as caught:
+            service.client().call("DELETE", "/a", expect=expect, operation="destroy")
+        assert (caught.value.operation, caught.value.retryable) == ("destroy", False)
+
+    assert len(service.requests) == 2
+
+
+@pytest.mark.parametrize("failure", [SandboxConnectionError("x"), StreamCutError("x"), SandboxTimeoutError("x"),
+                                     refusal(408), refusal(502), refusal(503), refusal(504)])  # fmt: skip
+def test_what_may_have_run_invites_nobody_to_send_it_again(failure: HttpReply | SandboxException) -> None:
+    service = FakeService(failure)
+
+    with pytest.raises(SandboxException) as caught:
+        service.client().call("POST", "/")
+
+    assert (caught.value.outcome, caught.value.retryable, len(service.requests)) == (Outcome.UNKNOWN, False, 1)
+
+
+@pytest.mark.parametrize("status", [409, 423, 425, 429])
+def test_what_was_not_begun_may_be_sent_again_by_the_caller(status: int) -> None:
+    with pytest.raises(SandboxException) as caught:
+        FakeService(refusal(status)).client().call("POST", "/")
+
+    assert (caught.value.outcome, caught.value.retryable) == (Outcome.NOT_STARTED, True)
+
+
+def test_safe_call_that_failed_for_good_may_be_made_again() -> None:
+    service = FakeService(*[refusal(503)] * 4)
+
+    with pytest.raises(SandboxException) as caught:
+        service.client().call("GET", "/")
+
+    assert caught.value.retryable
 
 
 @pytest.mark.parametrize("failure", [SandboxConnectionError("x"), StreamCutError("x"), SandboxTimeoutError("x"),

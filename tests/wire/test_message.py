@@ -4,7 +4,7 @@ import pytest
 
 from ai4j_sandbox.errors import SandboxConfigError, SandboxProtocolError
 from ai4j_sandbox_wire.base_url import Origin
-from ai4j_sandbox_wire.message import HttpReply, HttpRequest, checked_headers, excerpt
+from ai4j_sandbox_wire.message import Body, HttpReply, HttpRequest, checked_headers, excerpt
 from support.secrets import CANARY, assert_no_secret, everything_said
 
 JSON = {"content-type": "application/json; charset=utf-8"}
@@ -51,6 +51,42 @@ def test_mislabelled_json_is_parsed_when_told() -> None:
 def test_broken_json_is_a_protocol_error(body: bytes) -> None:
     with pytest.raises(SandboxProtocolError, match="JSON was expected"):
         HttpReply(status=200, headers=JSON, body=body).json()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(b"", Body.NOTHING), (b" null ", Body.NOTHING), (b"{}", Body.OBJECT), (b"[]", Body.LIST), (b'"OK"', Body.VALUE)],
+)
+def test_body_is_what_it_holds_whatever_it_is_called(body: bytes, kind: Body) -> None:
+    reply = HttpReply(status=200, headers={"content-type": "text/plain"}, body=body)
+
+    for expected in (Body.NOTHING, Body.OBJECT, Body.LIST, Body.VALUE):
+        if expected is kind:
+            reply.require(expected)
+        else:
+            with pytest.raises(SandboxProtocolError, match="was expected"):
+                reply.require(expected)
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        (Body.ACKNOWLEDGEMENT, "a JSON object or no body was expected"),
+        (Body.LIST, "a JSON list was expected"),
+        (Body.VALUE, "JSON was expected"),
+    ],
+)
+def test_unexpected_body_is_told_with_what_was_expected(expected: Body, said: str) -> None:
+    reply = HttpReply(
+        status=201, headers=JSON | {"x-request-id": "r"}, body=b"[1]" if expected is not Body.LIST else b"7"
+    )
+
+    with pytest.raises(
+        SandboxProtocolError, match=f"{said}, but the answer .status 201. is 'application/json'"
+    ) as caught:
+        reply.require(expected)
+
+    assert (caught.value.http_status, caught.value.request_id) == (201, "r")
 
 
 def test_request_hides_headers_body_and_query() -> None:

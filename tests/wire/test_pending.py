@@ -24,7 +24,7 @@ def test_answer_is_awaited_in_pieces_and_the_call_is_sent_once() -> None:
 
     def late(request: Recorded) -> Reply:
         go.wait(10)
-        return Reply(body=b"done")
+        return Reply(body=b'"done"')
 
     with HttpStub(late) as stub:
         http = client(stub)
@@ -36,7 +36,7 @@ def test_answer_is_awaited_in_pieces_and_the_call_is_sent_once() -> None:
         http.close()
 
     assert reply is not None
-    assert reply.body == b"done"
+    assert reply.body == b'"done"'
     assert [request.body for request in stub.requests] == [b'{"a":1}']
 
 

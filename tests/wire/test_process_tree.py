@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ai4j_sandbox_wire.process_tree import kill_arguments, marked_environment, marker
+from support.waiting import eventually
 
 SHELLS = [shell for shell in (["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(shell[0])]
 
@@ -26,6 +27,7 @@ TREES = {
     "new session": f"setsid sh -c '{WAIT}' & wait",
     "orphan in a new session": f"(setsid sh -c '{WAIT}' &) ; exec sleep 60",
     "cleared environment": f"env -i PATH=\"$PATH\" sh -c '{WAIT}' & wait",
+    "forks meanwhile": 'echo ready; for _ in $(seq 300); do env -i PATH="$PATH" sleep 60 & done; wait',
     "ignores TERM": f"trap '' TERM; {WAIT}",
     "odd name": 'cp "$(command -v sleep)" "$DIR/a) S (b"; "$DIR/a) S (b" 60 & echo ready; wait',
 }
@@ -76,10 +78,14 @@ def kill(shell: list[str], command_id: str, signal: str, pid: int | None, folder
 
 
 def _busybox_alone(folder: Path) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for applet in ("cat", "sed", "tail", "tr"):
         (folder / applet).symlink_to(shutil.which("busybox") or "busybox")
     return folder
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def gone(process: subprocess.Popen[bytes]) -> bool:
@@ -120,6 +126,16 @@ def test_stopped_process_gets_its_term(shell: list[str], command_id: str, tmp_pa
         process.wait(5)
 
         assert gone(process)
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
+def test_stopping_lasts_until_continuing(shell: list[str], command_id: str, tmp_path: Path) -> None:
+    with start(WAIT, command_id, tmp_path) as process:
+        for signal, states in (("SIGSTOP", {"T"}), ("SIGCONT", {"S", "R"})):
+            assert kill(shell, command_id, signal, process.pid, tmp_path / signal)
+            assert eventually(lambda states=states: {state(pid) for pid in alive(command_id)} <= states)
+        assert kill(shell, command_id, "SIGKILL", process.pid, tmp_path / "end")
+        process.wait(5)
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])

@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 
 from ai4j_sandbox.deadline import Deadline
-from ai4j_sandbox.errors import Outcome, SandboxConnectionError, SandboxOutputLimitError, SandboxTimeoutError
+from ai4j_sandbox.errors import (
+    Outcome,
+    SandboxConfigError,
+    SandboxConnectionError,
+    SandboxOutputLimitError,
+    SandboxTimeoutError,
+)
 from ai4j_sandbox_wire.base_url import BaseUrl
 from ai4j_sandbox_wire.errors import StreamCutError
 from ai4j_sandbox_wire.message import HttpLimits, HttpReply, HttpRequest
 from ai4j_sandbox_wire.requests_sender import RequestsSender
+from support.authority import Authority
 from support.http_stub import Ending, HttpStub, Recorded, Reply
 from support.plain_listener import plain_listener
 
@@ -172,3 +179,33 @@ def test_forked_child_and_parent_only_see_their_own_answers(send: RequestsSender
 
     assert (wrong, os.waitstatus_to_exitcode(status)) == (0, 0)
     assert len(stub.requests) == 101
+
+
+# --- certificates -------------------------------------------------------------------------------------------------
+
+
+def test_server_of_a_private_authority_is_trusted_by_its_bundle_alone(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with HttpStub(Reply(body=b"ok"), tls=authority.server) as stub:
+        told, untold = (RequestsSender(ca_bundle=bundle, ca_setting="X_CA") for bundle in (authority.bundle, None))
+        assert told(request(stub.url), Deadline(SOON)).body == b"ok"
+        with pytest.raises(SandboxConnectionError, match="set X_CA to its CA bundle") as caught:
+            untold(request(stub.url), Deadline(SOON))
+        told.close()
+        untold.close()
+
+    assert (caught.value.outcome, caught.value.retryable) == (Outcome.NOT_STARTED, False)
+    assert len(stub.requests) == 1
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no certificate"], ids=["missing", "empty", "nonsense"])
+def test_bundle_that_cannot_be_read_is_a_wrong_setting(tmp_path: Path, content: bytes | None) -> None:
+    bundle = tmp_path / "ca.pem"
+    if content is not None:
+        bundle.write_bytes(content)
+    sender = RequestsSender(ca_bundle=str(bundle), ca_setting="X_CA")
+
+    with pytest.raises(SandboxConfigError, match=r"X_CA: '.*ca\.pem' cannot be read") as caught:
+        sender(request("https://127.0.0.1:9"), Deadline(SOON))
+
+    assert caught.value.outcome is Outcome.NOT_STARTED

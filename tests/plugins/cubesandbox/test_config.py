@@ -153,6 +153,13 @@ def test_e2b_key_goes_to_an_origin_that_the_host_allows() -> None:
     assert config(environ=environ, allowed_origins=("http://c:1",)).api_key == "e2b-key"
 
 
+@pytest.mark.parametrize("environ", [E2B, {"E2B_API_KEY": "e2b-key"}])
+def test_e2b_key_does_not_keep_a_cluster_without_keys_from_being_used(environ: dict[str, str]) -> None:
+    found = config({"apiUrl": "http://c:1"}, environ=environ)
+
+    assert (str(found.api_url), found.api_key, found.withheld_key) == ("http://c:1", None, True)
+
+
 # --- durations: one rule ----------------------------------------------------------------------------------------------
 
 
@@ -347,7 +354,8 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], reaso
 
 def test_key_of_the_host_does_not_go_where_a_document_says() -> None:  # I-39, K14
     document = {"apiUrl": "http://attacker.example"}
-    for source in ({"environ": {"CUBE_API_KEY": "k"}}, {"arguments": {"api_key": "k"}}, {"environ": E2B}):
+    asked = E2B | {"CUBE_ACCEPT_E2B_KEY": "true"}
+    for source in ({"environ": {"CUBE_API_KEY": "k"}}, {"arguments": {"api_key": "k"}}, {"environ": asked}):
         with pytest.raises(SandboxAuthError, match=r"http://attacker\.example"):
             config(document, **source)  # type: ignore[arg-type]  # keyword arguments of two kinds
 

@@ -19,11 +19,10 @@ from ai4j_sandbox.errors import (
     SandboxSessionLostError,
     SandboxTimeoutError,
 )
-from ai4j_sandbox.model import SandboxCommand, SandboxSpec, SandboxStatus
+from ai4j_sandbox.model import SandboxCommand, SandboxSpec
 from ai4j_sandbox.spi import PortUrl
 from ai4j_sandbox_cubesandbox.config import SETTINGS, CubeSandboxConfig, cube_config
 from ai4j_sandbox_cubesandbox.payloads import (
-    RemoteSandbox,
     create_body,
     envd_address,
     envd_headers,
@@ -31,15 +30,13 @@ from ai4j_sandbox_cubesandbox.payloads import (
     explain_proxy,
     login_arguments,
     metadata_query,
-    parse_sandbox,
-    parse_snapshot_id,
-    parse_summaries,
     reachable_port,
     sent_metadata,
 )
 from ai4j_sandbox_wire.faults import read_fault
 from ai4j_sandbox_wire.message import HttpReply
-from support.secrets import CANARY, assert_no_secret
+from ai4j_sandbox_wire.sandbox_records import RemoteSandbox
+from support.secrets import CANARY
 
 SANDBOX = RemoteSandbox(sandbox_id="sb1")
 
@@ -131,69 +128,6 @@ def test_filter_asks_for_what_can_be_asked_for(metadata: dict[str, str], query: 
 )
 def test_command_becomes_program_and_arguments(command: Any, path: str | None, arguments: tuple[str, ...]) -> None:
     assert login_arguments(SandboxCommand(command=command), ("sh", "-c"), path) == arguments
-
-
-# --- what comes back ----------------------------------------------------------------------------------------------
-
-
-def test_sandbox_is_read_and_hides_its_tokens() -> None:
-    found = parse_sandbox(
-        {
-            "sandboxID": "sb1",
-            "templateID": "tpl",
-            "clientID": "c",
-            "envdVersion": "0.2.0",
-            "domain": "d.app",
-            "envdAccessToken": CANARY,
-            "trafficAccessToken": CANARY,
-            "state": "pausing",
-            "more": 1,
-        }
-    )
-
-    assert (found.sandbox_id, found.template, found.client_id, found.domain) == ("sb1", "tpl", "c", "d.app")
-    assert (found.envd_version, found.state) == ("0.2.0", "pausing")
-    assert_no_secret(repr(found))
-
-
-@pytest.mark.parametrize(
-    "document", [None, {}, [], "x", {"sandboxID": ""}, {"sandboxID": None}, {"sandboxID": "a/b"}, {"sandboxID": "a@b"}]
-)
-def test_answer_that_names_no_sandbox_is_an_error(document: Any) -> None:  # I05
-    with pytest.raises(SandboxProtocolError):
-        parse_sandbox(document)
-
-
-def test_list_is_read_and_sorted_out() -> None:
-    documents = [
-        {"sandboxID": "a", "templateID": "t", "state": "running", "metadata": {"k": "x=y", "apiKey": "s"},
-         "startedAt": "2026-01-01T00:00:00Z", "endAt": "2026-01-01T00:05:00Z"},
-        {"sandboxID": "b", "templateID": "t", "alias": "named", "state": "paused", "metadata": {"k": "other"}},
-        {"sandboxID": "c", "templateID": "t", "state": "resuming"},
-    ]  # fmt: skip
-
-    (only,) = parse_summaries(documents, {"k": "x=y"})
-    assert (only.session_id, only.status, only.state) == ("a", SandboxStatus.RUNNING, "running")
-    assert dict(only.labels) == {"k": "x=y"}
-    assert (only.created_at_epoch_ms, only.expires_at_epoch_ms) == (1767225600000, 1767225900000)
-    others = parse_summaries(documents, {})[1:]
-    assert [(item.session_id, item.status, item.image) for item in others] == [
-        ("b", SandboxStatus.CREATED, "named"),
-        ("c", SandboxStatus.RUNNING, "t"),  # a word that is not known
-    ]
-    assert others[0].expires_at_epoch_ms is None  # it never ends
-
-
-@pytest.mark.parametrize("document", [None, {}, [1], [{"sandboxID": ""}]])
-def test_answer_that_is_no_list_is_an_error(document: Any) -> None:
-    with pytest.raises(SandboxProtocolError):
-        parse_summaries(document, {})
-
-
-@pytest.mark.parametrize("document", [None, {}, {"snapshotID": ""}])
-def test_snapshot_without_an_id_is_an_error(document: Any) -> None:
-    with pytest.raises(SandboxProtocolError):
-        parse_snapshot_id(document)
 
 
 # --- what a refusal means -----------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
 from ai4j_sandbox.errors import (
+    Outcome,
     SandboxConfigError,
     SandboxConflictError,
     SandboxConnectionError,
@@ -19,11 +20,13 @@ from ai4j_sandbox.errors import (
     SandboxNotFoundError,
     SandboxOutcomeUnknownError,
     SandboxOutputLimitError,
+    SandboxPausedError,
     SandboxSessionLostError,
+    SandboxUnreachableError,
     SessionState,
     UnsupportedCapabilityError,
 )
-from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec, TerminalSize
+from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec, SandboxStatus, TerminalSize
 from ai4j_sandbox.spi import SandboxSession
 from ai4j_sandbox_cubesandbox import CubeSandboxProvider, CubeSandboxSession
 from ai4j_sandbox_emulator import Emulator
@@ -116,7 +119,7 @@ def test_profile_that_leaves_is_a_command_that_never_ran_and_can_be_avoided(prov
     # F12: bash itself says nothing and exits with 0; the page of the provider warns of it.
     for login, stdout, exit_code in ((True, "", 0), (False, "hi\n", 3)):
         with provider.create_session(SandboxSpec(config={"useLoginShell": login})) as session:
-            session.files.write("/home/user/.bash_profile", b"exec sh\n")
+            session.files.write("/workspace/.bash_profile", b"exec sh\n")
             result = run(session, "echo hi; exit 3")
             assert (result.stdout, result.exit_code) == (stdout, exit_code)
 
@@ -245,9 +248,9 @@ def first(reply: Reply, then: Reply) -> Any:
     [
         (Reply(status=204), answer({}, 500), SandboxOutcomeUnknownError, SessionState.INTACT),
         (GONE, answer({"code": 404}, 404), SandboxSessionLostError, SessionState.LOST),
-        (GONE, answer({**CREATED, "state": "paused"}), SandboxOutcomeUnknownError, SessionState.INTACT),
-        (GONE, answer({**CREATED, "state": "pausing"}), SandboxOutcomeUnknownError, SessionState.INTACT),
-        (GONE, answer({**CREATED, "state": "running"}), SandboxOutcomeUnknownError, SessionState.UNKNOWN),
+        (GONE, answer({**CREATED, "state": "paused"}), SandboxPausedError, SessionState.INTACT),
+        (GONE, answer({**CREATED, "state": "pausing"}), SandboxPausedError, SessionState.INTACT),
+        (GONE, answer({**CREATED, "state": "running"}), SandboxUnreachableError, SessionState.UNKNOWN),
     ],
     ids=["alive", "gone", "paused", "pausing", "unreachable"],
 )
@@ -272,12 +275,6 @@ def test_broken_stream_is_looked_into_and_keeps_what_had_arrived(
         (GONE, answer({"code": 404}, 404), SandboxSessionLostError, "CUBE_TIMEOUT"),
         (GONE, answer({**CREATED, "state": "running"}), SandboxConnectionError, "cannot be reached"),
         (answer({"error": "service unavailable"}, 503), answer({}, 500), SandboxConflictError, "resume"),
-        (
-            Reply(status=502, headers={"Content-Type": "text/html"}),
-            answer({}, 500),
-            SandboxConnectionError,
-            "envd port",
-        ),
     ],
 )
 def test_command_that_the_proxy_refuses_was_not_started(
@@ -288,6 +285,55 @@ def test_command_that_the_proxy_refuses_was_not_started(
         run(session, "true")
 
     assert (caught.value.outcome, len(stub.starts())) == ("not_started", 1)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize(
+    "page", [answer({"message": "bad gateway"}), Reply(headers={"Content-Type": "text/html"}, body=b"<html></html>")]
+)
+def test_start_that_a_gateway_answers_may_have_run_and_is_sent_once(page: Reply, status: int) -> None:
+    reply = Reply(status=status, headers=page.headers, body=page.body)
+    with CubeStub({START_CALL: reply}) as stub, started(stub) as session, pytest.raises(SandboxException) as caught:
+        run(session, "true")
+
+    assert (caught.value.outcome, caught.value.retryable) == (Outcome.UNKNOWN, False)
+    assert len(stub.starts()) == 1
+
+
+AT_THE_SANDBOX: dict[str, Callable[[CubeSandboxSession], object]] = {
+    "read": lambda session: session.files.read("/a"),
+    "metrics": lambda session: session.metrics(),
+    "list_processes": lambda session: session.list_processes(),
+    "watch": lambda session: session.watch("/"),
+    "execute": lambda session: run(session, "true"),
+}
+
+
+@pytest.mark.parametrize("call", AT_THE_SANDBOX.values(), ids=AT_THE_SANDBOX)
+def test_sandbox_paused_elsewhere_is_no_lost_one(
+    emulator: Emulator, session: CubeSandboxSession, call: Callable[[CubeSandboxSession], object]
+) -> None:
+    with CubeSandboxProvider(environ=emulator.environment).connect(session.session_id) as elsewhere:
+        elsewhere.pause()
+
+    with pytest.raises(SandboxConflictError, match="paused") as caught:
+        call(session)
+
+    assert (caught.value.outcome, caught.value.session_state) == (Outcome.NOT_STARTED, SessionState.INTACT)
+    assert session.status is SandboxStatus.RUNNING
+
+
+@pytest.mark.parametrize("call", AT_THE_SANDBOX.values(), ids=AT_THE_SANDBOX)
+def test_sandbox_destroyed_elsewhere_is_lost_to_every_call(
+    emulator: Emulator, session: CubeSandboxSession, call: Callable[[CubeSandboxSession], object]
+) -> None:
+    CubeSandboxProvider(environ=emulator.environment).destroy(session.session_id)
+
+    with pytest.raises(SandboxSessionLostError, match="gone") as caught:
+        call(session)
+
+    assert (caught.value.outcome, caught.value.session_state) == (Outcome.NOT_STARTED, SessionState.LOST)
+    assert session.status is SandboxStatus.FAILED
 
 
 def test_port_that_is_not_envds_is_named() -> None:  # D26
@@ -506,6 +552,20 @@ def test_number_of_clones_is_a_number(session: CubeSandboxSession) -> None:
         session.clone(0)
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda session: session.clone(0), "count must be a whole number"),
+        (lambda session: session.clone("2"), "count must be a whole number"),
+        (lambda session: session.rollback(None), "snapshot_id must be text"),
+        (lambda session: session.extend("5"), "seconds must be a whole number"),
+    ],
+)
+def test_argument_that_is_none_is_refused_by_its_name(session: CubeSandboxSession, call: Any, says: str) -> None:
+    with pytest.raises(SandboxConfigError, match=says):
+        call(session)
+
+
 @pytest.mark.parametrize("port", [0, 70000, -1])
 def test_port_that_is_none_is_refused(session: CubeSandboxSession, port: int) -> None:
     with pytest.raises(SandboxConfigError, match="port"):
@@ -554,7 +614,7 @@ def test_sandbox_is_reached_by_path(emulator: Emulator) -> None:
     with CubeSandboxProvider(environ=environ).create_session(SandboxSpec(workspace_id="/tmp/by path")) as session:
         assert run(session, "pwd; cat", stdin="x").stdout == "/tmp/by path\nx"
         session.files.write("a b&c=d%20.txt", b"1")
-        assert session.files.read("/home/user/a b&c=d%20.txt") == b"1"
+        assert session.files.read("/workspace/a b&c=d%20.txt") == b"1"
 
 
 def test_host_name_that_nobody_knows_names_the_settings_that_help() -> None:

@@ -166,8 +166,9 @@ def test_base_path_is_kept(client_of: ClientOf, sender: RequestsSender) -> None:
 def test_list_follows_the_pages(client_of: ClientOf) -> None:
     def handler(request: Recorded) -> Reply:
         if "nextToken" in request.target:
-            return answer([{"sandboxID": "s2"}])
-        return answer([{"sandboxID": "s1"}], **{"X-Next-Token": "t=1"})
+            return answer([{"sandboxID": "s2", "metadata": {"task": "a b"}}])
+        mine, foreign = {"sandboxID": "s1", "metadata": {"task": "a b"}}, {"sandboxID": "s0", "metadata": {}}
+        return answer([mine, foreign], **{"X-Next-Token": "t=1"})
 
     with HttpStub(handler) as stub:
         found = client_of(stub).find({"task": "a b"})
@@ -177,6 +178,14 @@ def test_list_follows_the_pages(client_of: ClientOf) -> None:
         "/v2/sandboxes?metadata=task%3Da%2520b&limit=100",
         "/v2/sandboxes?metadata=task%3Da%2520b&limit=100&nextToken=t%3D1",
     ]
+
+
+def test_what_a_creation_left_is_found_by_its_tag_though_the_service_ignores_the_filter(client_of: ClientOf) -> None:
+    left = answer([{"sandboxID": "s1", "metadata": {"ai4jCreate": "tag-1"}}, {"sandboxID": "other"}])
+    with HttpStub.playing(left, NO_CONTENT) as stub:
+        assert client_of(stub).remove_created("tag-1")
+
+    assert [(request.method, request.path) for request in stub.requests][1:] == [("DELETE", "/sandboxes/s1")]
 
 
 def test_list_that_goes_round_in_circles_ends(client_of: ClientOf) -> None:

@@ -17,26 +17,23 @@ from ai4j_sandbox.errors import (
     SandboxQuotaError,
     SandboxSessionLostError,
 )
-from ai4j_sandbox.model import SandboxSpec, SandboxStatus, SandboxSummary
+from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.spi import PortUrl
 from ai4j_sandbox_e2b.config import SETTINGS, E2BSandboxConfig, e2b_config
 from ai4j_sandbox_e2b.payloads import (
-    RemoteSandbox,
     create_body,
     envd_address,
     envd_headers,
     explain_control,
     explain_edge,
     metadata_query,
-    parse_sandbox,
-    parse_snapshot_id,
-    parse_summaries,
     reachable_port,
     sent_metadata,
 )
 from ai4j_sandbox_wire.faults import read_fault
 from ai4j_sandbox_wire.message import HttpReply
-from support.secrets import CANARY, assert_no_secret
+from ai4j_sandbox_wire.sandbox_records import RemoteSandbox
+from support.secrets import CANARY
 
 
 def config(options: dict[str, Any] | None = None, **environ: str) -> E2BSandboxConfig:
@@ -110,88 +107,6 @@ def test_metadata_is_filtered_and_tagged() -> None:
 )
 def test_metadata_filter_encodes_each_part(metadata: dict[str, str], query: str | None) -> None:
     assert metadata_query(metadata) == query
-
-
-# --- what comes back ----------------------------------------------------------------------------------------------
-
-
-def test_sandbox_is_read_and_its_tokens_do_not_show() -> None:
-    sandbox = parse_sandbox(
-        {
-            "sandboxID": "sid123",
-            "templateID": "base",
-            "clientID": "c",
-            "envdVersion": "0.6.13",
-            "envdAccessToken": CANARY,
-            "trafficAccessToken": None,
-            "domain": None,
-            "state": "paused",
-            "endAt": "2026-11-30T22:00:00.123456789Z",
-            "unknown": {},
-        }
-    )
-
-    assert sandbox == RemoteSandbox(
-        sandbox_id="sid123",
-        template="base",
-        envd_version="0.6.13",
-        envd_access_token=CANARY,
-        state="paused",
-        ends_at_epoch_ms=1_796_076_000_123,
-    )
-    assert_no_secret(repr(sandbox))
-
-
-@pytest.mark.parametrize(
-    "document",
-    [None, {}, [], "x", {"sandboxID": ""}, {"sandboxID": None}, {"sandboxID": 7}, {"sandboxID": "a/../b"}, {"id": "x"}],
-)
-def test_answer_without_a_usable_id_is_an_error(document: Any) -> None:  # I05
-    with pytest.raises(SandboxProtocolError):
-        parse_sandbox(document)
-
-
-def test_summaries_tell_state_labels_and_times() -> None:
-    listed = parse_summaries(
-        [
-            {
-                "sandboxID": "s1",
-                "templateID": "tpl",
-                "alias": "base",
-                "state": "paused",
-                "metadata": {"task": "t", "apiToken": CANARY},
-                "startedAt": "1970-01-01T00:00:01Z",
-                "endAt": "1970-01-01T00:05:01Z",
-            },
-            {"sandboxID": "s2", "templateID": "tpl"},
-        ]
-    )
-
-    assert listed == [
-        SandboxSummary(
-            session_id="s1",
-            provider_id="e2b",
-            status=SandboxStatus.CREATED,
-            state="paused",
-            image="base",
-            labels={"task": "t"},
-            created_at_epoch_ms=1000,
-            expires_at_epoch_ms=301_000,
-        ),
-        SandboxSummary(session_id="s2", provider_id="e2b", status=SandboxStatus.RUNNING, image="tpl"),
-    ]
-
-
-@pytest.mark.parametrize("document", [None, {}, [1], [{"sandboxID": ""}]])
-def test_list_that_is_none_is_an_error(document: Any) -> None:
-    with pytest.raises(SandboxProtocolError):
-        parse_summaries(document)
-
-
-def test_snapshot_is_named_by_its_id() -> None:
-    assert parse_snapshot_id({"snapshotID": "abc:default", "names": []}) == "abc:default"
-    with pytest.raises(SandboxProtocolError):
-        parse_snapshot_id({"names": ["x"]})
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------

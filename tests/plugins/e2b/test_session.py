@@ -6,32 +6,36 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ai4j_sandbox.errors import (
+    Outcome,
     SandboxConflictError,
     SandboxConnectionError,
     SandboxException,
     SandboxNotFoundError,
     SandboxOutcomeUnknownError,
+    SandboxPausedError,
     SandboxSessionLostError,
+    SandboxUnreachableError,
     SessionState,
     UnsupportedCapabilityError,
 )
 from ai4j_sandbox.model import SandboxCommand, SandboxEventType, SandboxResult, SandboxSpec, SandboxStatus, TerminalSize
-from ai4j_sandbox.spi import SandboxSession
+from ai4j_sandbox.spi import SandboxSession, SupportsPause
 from ai4j_sandbox_e2b import E2BSandboxProvider, E2BSandboxSession
 from ai4j_sandbox_emulator import Emulator
 from ai4j_sandbox_emulator.faults import Answer, Cut, Drip, Ending, Fault, Frames, Stall
 from ai4j_sandbox_wire.envd import FileChange
-from support.e2b_stub import CREATED, E2BStub, answer, stream, unless_kill
+from support.e2b_stub import CREATED, E2BStub, answer, is_kill, stream, unless_kill
+from support.e2b_stub import Answer as Answered
 from support.envd_stub import END_OF_STREAM, EXITED, KILLED, START, STREAM, event, failure, output
 from support.http_stub import Ending as StubEnding
-from support.http_stub import Reply
+from support.http_stub import Recorded, Reply
 
 START_PATH = "/process.Process/Start"
 START_CALL = f"POST {START_PATH}"
@@ -313,14 +317,14 @@ GONE_AT_THE_EDGE = answer({"sandboxId": "sid123", "message": "The sandbox was no
         (
             GONE_AT_THE_EDGE,
             answer({**CREATED, "state": "paused"}),
-            SandboxOutcomeUnknownError,
+            SandboxPausedError,
             SessionState.INTACT,
             "paused",
         ),
         (
             answer({}, 500),
             answer({**CREATED, "state": "running"}),
-            SandboxOutcomeUnknownError,
+            SandboxUnreachableError,
             SessionState.UNKNOWN,
             "runs but cannot be reached",
         ),
@@ -365,6 +369,79 @@ def test_command_for_a_sandbox_that_is_not_there_was_not_started(
     assert caught.value.outcome == "not_started"
 
 
+@pytest.mark.parametrize("gateway", [answer({"message": "bad gateway"}, 502), Reply(status=502, body=b"<html></html>")])
+@pytest.mark.parametrize("status", [502, 503])
+def test_start_that_a_gateway_answers_may_have_run_and_is_sent_once(gateway: Reply, status: int) -> None:
+    reply = Reply(status=status, headers=gateway.headers, body=gateway.body)
+    with E2BStub({START_CALL: reply}) as stub, started(stub) as session, pytest.raises(SandboxException) as caught:
+        run(session, "true")
+
+    assert (caught.value.outcome, caught.value.retryable) == (Outcome.UNKNOWN, False)
+    assert len(stub.starts()) == 1
+
+
+AT_THE_SANDBOX: dict[str, Callable[[E2BSandboxSession], object]] = {
+    "read": lambda session: session.files.read("/a"),
+    "write": lambda session: session.files.write("/a", b"x"),
+    "list": lambda session: session.files.list("/"),
+    "make executable": lambda session: session.files.make_executable("/a"),
+    "metrics": lambda session: session.metrics(),
+    "list_processes": lambda session: session.list_processes(),
+    "attach": lambda session: session.attach("c-1"),
+    "watch": lambda session: session.watch("/"),
+    "execute": lambda session: run(session, "true"),
+}
+
+
+@pytest.mark.parametrize("call", AT_THE_SANDBOX.values(), ids=AT_THE_SANDBOX)
+def test_sandbox_paused_elsewhere_is_no_lost_one(
+    emulator: Emulator, session: E2BSandboxSession, call: Callable[[E2BSandboxSession], object]
+) -> None:
+    with E2BSandboxProvider(environ=emulator.environment).connect(session.session_id) as elsewhere:
+        elsewhere.require(SupportsPause).pause()
+
+    with pytest.raises(SandboxConflictError, match="paused") as caught:
+        call(session)
+
+    error = caught.value
+    assert (error.outcome, error.session_state, error.retryable) == (Outcome.NOT_STARTED, SessionState.INTACT, False)
+    assert (error.provider_id, error.session_id, session.status) == ("e2b", session.session_id, SandboxStatus.RUNNING)
+
+
+@pytest.mark.parametrize("call", AT_THE_SANDBOX.values(), ids=AT_THE_SANDBOX)
+def test_sandbox_destroyed_elsewhere_is_lost_to_every_call(
+    emulator: Emulator, session: E2BSandboxSession, call: Callable[[E2BSandboxSession], object]
+) -> None:
+    E2BSandboxProvider(environ=emulator.environment).destroy(session.session_id)
+
+    with pytest.raises(SandboxSessionLostError, match="gone") as caught:
+        call(session)
+
+    assert (caught.value.outcome, caught.value.session_state) == (Outcome.NOT_STARTED, SessionState.LOST)
+    assert session.status is SandboxStatus.FAILED
+
+
+def test_input_for_a_sandbox_paused_elsewhere_is_refused_as_such() -> None:
+    asked_to_run: list[Recorded] = []
+
+    def start(request: Recorded) -> Reply:
+        asked_to_run.append(request)
+        return Reply(headers=STREAM, body=[START], chunked=True, ending=StubEnding.STALL)
+
+    answers: dict[str, Answered] = {
+        START_CALL: lambda request: stream(START, EXITED, END_OF_STREAM) if is_kill(request) else start(request),
+        "POST /process.Process/SendInput": GONE_AT_THE_EDGE,
+        "GET /sandboxes/sid123": answer({**CREATED, "state": "paused"}),
+    }
+    with E2BStub(answers) as stub, started(stub) as session:
+        process = session.start(SandboxCommand(command="cat", keep_stdin_open=True))
+        with pytest.raises(SandboxConflictError, match="paused"):
+            process.write_stdin(b"x")
+        process.detach()
+
+    assert len(asked_to_run) == 1
+
+
 def test_sandbox_killed_while_a_command_runs_is_lost(emulator: Emulator, session: E2BSandboxSession) -> None:
     process = session.start(SandboxCommand(command="echo begun; sleep 60"))
     next(process.output())
@@ -399,7 +476,7 @@ def test_port_that_is_not_envds_is_named() -> None:  # D26
 
 @pytest.mark.parametrize(
     "effect",
-    [Drip(size=3), Frames(index=1, what="late"), Stall(after=40, seconds=0.1), Frames(index=0, what="duplicate")],
+    [Drip(size=17), Frames(index=1, what="late"), Stall(after=40, seconds=0.1), Frames(index=0, what="duplicate")],
 )
 def test_stream_in_odd_pieces_is_read(emulator: Emulator, session: E2BSandboxSession, effect: Any) -> None:
     emulator.faults.add(Fault(effect=effect, path=START_PATH))

@@ -24,7 +24,6 @@ from collections.abc import Callable
 from ai4j_sandbox.deadline import Clock, Deadline
 from ai4j_sandbox.errors import (
     Outcome,
-    SandboxConfigError,
     SandboxConnectionError,
     SandboxException,
     SandboxTimeoutError,
@@ -33,6 +32,7 @@ from ai4j_sandbox.errors import (
 from .base_url import Origin
 from .errors import StreamCutError
 from .http1 import ResponseReader
+from .trust import Trust
 
 RECEIVE_BYTES = 256 * 1024
 
@@ -149,6 +149,7 @@ class Dialer:
 
     Args:
         ca_bundle: File with the certificates to trust instead of the usual ones.
+        ca_setting: The knob that names this file, for error messages.
         address: Host and port to connect to whatever the URL says, for services reached through a proxy node that
             routes by the ``Host`` header.
         setting: The knob that names the host, for error messages.
@@ -159,11 +160,12 @@ class Dialer:
         self,
         *,
         ca_bundle: str | None = None,
+        ca_setting: str | None = None,
         address: tuple[str, int] | None = None,
         setting: str | None = None,
         hint: str | None = None,
     ) -> None:
-        self._ca_bundle = ca_bundle
+        self._trust = Trust(ca_bundle=ca_bundle, setting=ca_setting)
         self._address = address
         self._setting = setting
         self._hint = hint
@@ -173,6 +175,7 @@ class Dialer:
         """Return a new connection.
 
         Raises:
+            SandboxConfigError: The CA bundle cannot be read.
             SandboxConnectionError: The host is unknown or refuses, or its certificate is not trusted. Nothing was sent.
             SandboxTimeoutError: It did not answer in time. Nothing was sent.
         """
@@ -227,12 +230,7 @@ class Dialer:
 
     def _tls(self) -> ssl.SSLContext:
         if self._context is None:
-            import certifi
-
-            try:
-                self._context = ssl.create_default_context(cafile=self._ca_bundle or certifi.where())
-            except (OSError, ssl.SSLError):
-                raise SandboxConfigError(f"the CA bundle {self._ca_bundle!r} cannot be read") from None
+            self._context = self._trust.context()
         return self._context
 
     def _too_slow(self, host: str, port: int) -> SandboxTimeoutError:
@@ -246,7 +244,7 @@ class Dialer:
         if isinstance(error, ssl.SSLCertVerificationError):
             return SandboxConnectionError(
                 f"the certificate of {origin} is not trusted: {error.verify_message}",
-                hint="for a private certificate authority give its CA bundle; checking is never switched off",
+                hint=self._trust.hint,
                 retryable=False,
                 outcome=Outcome.NOT_STARTED,
             )

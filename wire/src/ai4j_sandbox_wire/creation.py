@@ -1,4 +1,4 @@
-"""Undoing a creation that failed: what it may have made costs money, and nobody else knows of it.
+"""Undoing a creation that failed, and destroying by id: what is left costs money, and nobody else knows of it.
 
 A sandbox carries a tag that only its own creation has (`CREATE_TAG` in its metadata), so that it is found though the
 answer was lost.
@@ -7,7 +7,7 @@ answer was lost.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from ai4j_sandbox.capability import ProviderInfo
@@ -23,6 +23,7 @@ UNDO_SECONDS = 5.0
 """How long cleaning up after a failure may take."""
 
 _LOOKUP_PAUSES = (0.3, 1.0)
+_FINAL_STATUSES = frozenset((*range(400, 502), 503)) - {408}  # others are said while the service may be creating still
 
 
 def tagged_metadata(own: Mapping[str, str], labels: Mapping[str, str], tag: str) -> dict[str, str]:
@@ -59,6 +60,32 @@ def remove_created(service: Service, tag: str, sleep: Callable[[float], None]) -
             return bool(found)
         sleep(deadline.bound(pause))
     return False
+
+
+@contextlib.contextmanager
+def removing(sandbox_id: str, info: ProviderInfo) -> Iterator[None]:
+    """Around the call that destroys a sandbox by id; one that is gone already is fine.
+
+    Raises:
+        SandboxCleanupError: It is not known whether the sandbox is gone.
+        SandboxException: It was not destroyed; the service's own refusal.
+    """
+    try:
+        yield
+    except SandboxNotFoundError:
+        return
+    except SandboxException as error:
+        if error.outcome is Outcome.NOT_STARTED:
+            raise
+        raise SandboxCleanupError(
+            f"could not destroy sandbox {sandbox_id}: {error.message}",
+            hint=error.hint or "try again, or let its life end",
+            provider_id=info.provider_id,
+            operation="destroy",
+            session_id=sandbox_id,
+            http_status=error.http_status,
+            request_id=error.request_id,
+        ) from error
 
 
 def undone(
@@ -104,5 +131,4 @@ def _may_be_left(error: SandboxException, service: Service, tag: str) -> bool:
         removed = service.remove_created(tag)
     except SandboxException:
         return True
-    # The service may still be creating one when its answer was not waited for; when it answered, it is done.
-    return not removed and error.http_status is None
+    return not removed and error.http_status not in _FINAL_STATUSES

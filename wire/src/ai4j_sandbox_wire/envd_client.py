@@ -41,7 +41,7 @@ from .envd import (
     terminal_document,
 )
 from .http import HttpClient
-from .message import HttpLimits, excerpt, media_type
+from .message import Body, HttpLimits, excerpt, media_type
 
 _CODEC_BY_TYPE = {codec.stream_type: codec for codec in Codec}
 _SLOWEST_READER_SECONDS = 24 * 3600.0  # a command may leave its input unread for as long as it runs
@@ -132,17 +132,19 @@ class EnvdClient:
         """Return when envd answers.
 
         Raises:
+            SandboxProtocolError: Something else than an envd answers.
             SandboxException: It does not, or something in its place says that the sandbox is gone.
         """
+        # Any JSON: behind a port of one's own choice a gateway may answer for envd, in its own words.
         self.http.call("GET", "/health", deadline=deadline, operation="health")
 
     def metrics(self, deadline: Deadline | None = None) -> Mapping[str, Any]:
         """Return the machine's use: ``cpu_used_pct``, ``mem_used``, ``mem_total``, ``disk_used`` and so on."""
-        return _mapping(self.http.json("GET", "/metrics", deadline=deadline, operation="metrics"))
+        return self._document("/metrics", "metrics", deadline)
 
     def environment(self, deadline: Deadline | None = None) -> Mapping[str, Any]:
         """Return the default environment of new processes."""
-        return _mapping(self.http.json("GET", "/envs", deadline=deadline, operation="environment"))
+        return self._document("/envs", "environment", deadline)
 
     # --- processes ----------------------------------------------------------------------------------------------
 
@@ -234,6 +236,9 @@ class EnvdClient:
         response = self.http.stream(
             "GET", "/files", query=self._file_query(path), headers={"Accept": "*/*"}, deadline=deadline
         )
+        # A file may well be HTML; but envd sends none without this header, and sign-in pages have no reason to.
+        if media_type(response.headers) == "text/html" and "content-disposition" not in response.headers:
+            raise _not_from_envd(response, "a file")
         return self._download(response, deadline)
 
     def write_file(self, path: str, chunks: Iterable[bytes], deadline: Deadline | None = None) -> None:
@@ -249,6 +254,7 @@ class EnvdClient:
             body=body,
             headers={"Content-Type": kind},
             deadline=deadline or Deadline(None),
+            expect=Body.LIST,
         )
 
     def watch_dir(
@@ -280,6 +286,12 @@ class EnvdClient:
 
     # --- how ----------------------------------------------------------------------------------------------------
 
+    def _document(self, path: str, operation: str, deadline: Deadline | None) -> Mapping[str, Any]:
+        document: Mapping[str, Any] = self.http.json(
+            "GET", path, deadline=deadline, expect=Body.OBJECT, operation=operation
+        )
+        return document
+
     def _rpc(
         self,
         method: str,
@@ -297,9 +309,11 @@ class EnvdClient:
             deadline=deadline,
             idempotent=idempotent,
             limits=limits,
+            expect=Body.OBJECT,
             operation=method,
         )
-        return _mapping(reply.json())
+        answer: Mapping[str, Any] = reply.json()
+        return answer
 
     def _process_stream(
         self,
@@ -357,16 +371,20 @@ class EnvdClient:
 
 
 def _codec_of(response: StreamingResponse) -> Codec:
-    kind = media_type(response.headers)
-    codec = _CODEC_BY_TYPE.get(kind)
+    codec = _CODEC_BY_TYPE.get(media_type(response.headers))
     if codec is None:
-        raise SandboxProtocolError(
-            f"a Connect stream was expected, but the answer (status {response.status}) is {kind or 'of no type'!r}: "
-            f"{_beginning(response)}",
+        raise _not_from_envd(response, "a Connect stream")
+    return codec
+
+
+def _not_from_envd(response: StreamingResponse, expected: str) -> SandboxProtocolError:
+    with response:
+        kind = media_type(response.headers) or "of no type"
+        return SandboxProtocolError(
+            f"{expected} was expected, but the answer (status {response.status}) is {kind!r}: {_beginning(response)}",
             hint="check the URL; a proxy or a sign-in page may have answered in place of the sandbox",
             http_status=response.status,
         )
-    return codec
 
 
 def _beginning(response: StreamingResponse) -> str:
@@ -379,14 +397,6 @@ def _beginning(response: StreamingResponse) -> str:
 def _version_numbers(version: str | None) -> tuple[int, ...] | None:
     numbers = (version or "").strip().removeprefix("v").partition("-")[0].split(".")
     return tuple(int(number) for number in numbers) if all(number.isdigit() for number in numbers) else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise SandboxProtocolError(f"a JSON object was expected, got {type(value).__name__}")
-    return value
 
 
 def _watch_document(path: str, *, recursive: bool, entries: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
@@ -29,21 +29,31 @@ _INSTALL = 'if [ -e "$2" ]; then cat <"$1" >"$2" && rm -f -- "$1"; else mv -f --
 
 
 class EnvdFiles(SandboxFiles):
-    """Native files. Permissions are envd's: the user decides where relative paths begin and who owns what is made."""
+    """Native files. Permissions are envd's: the user decides where relative paths begin and who owns what is made.
 
-    def __init__(self, client: EnvdClient) -> None:
+    Args:
+        explained: Entered around every call; finds out what it means when something answers in the sandbox's place.
+    """
+
+    def __init__(
+        self,
+        client: EnvdClient,
+        *,
+        explained: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
         self._client = client
+        self._explained = explained
 
     def read_chunks(self, path: str) -> Iterator[bytes]:
         """Yield a file's content in chunks."""
-        with _file_errors(path):
+        with self._about(path):
             yield from self._client.read_file(path)
 
     def write_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
         """Create or replace a file from chunks. A failed write leaves the old content."""
         source = iter(chunks)
         beginning, whole = _beginning(source)
-        with _file_errors(path):
+        with self._about(path):
             if whole:
                 self._client.write_file(path, [beginning])
             else:
@@ -51,17 +61,17 @@ class EnvdFiles(SandboxFiles):
 
     def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
         """Return the entries below a directory, sorted by path."""
-        with _file_errors(path):
+        with self._about(path):
             return sorted(self._client.list_dir(path, depth), key=lambda entry: entry.path)
 
     def stat(self, path: str) -> FileInfo:
         """Describe one path."""
-        with _file_errors(path):
+        with self._about(path):
             return self._client.stat(path)
 
     def make_dir(self, path: str) -> None:
         """Create a directory and its parents; an existing directory is fine."""
-        with _file_errors(path), contextlib.suppress(SandboxConflictError):
+        with self._about(path), contextlib.suppress(SandboxConflictError):
             self._client.make_dir(path)
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
@@ -69,18 +79,25 @@ class EnvdFiles(SandboxFiles):
         entry = self.stat(path)  # envd takes a missing path for removed
         if entry.kind is FileKind.DIRECTORY and not recursive and self.list(path):
             raise SandboxFileError(f"the directory {path!r} is not empty", path=path, hint="pass recursive=True")
-        with _file_errors(path):
+        with self._about(path):
             self._client.remove(path)
 
     def move(self, source: str, destination: str) -> None:
         """Rename; an existing file at the destination is replaced."""
-        with _file_errors(source):
+        with self._about(source):
             self._client.move(source, destination)
 
     def make_executable(self, path: str) -> None:
         """Let whoever may read a file execute it."""
-        if self._script('chmod +x -- "$1"', path).exit_code != 0:
+        with self._about(path):
+            changed = self._script('chmod +x -- "$1"', path)
+        if changed.exit_code != 0:
             raise SandboxFileError(f"the permissions of {path!r} could not be changed", path=path)
+
+    @contextlib.contextmanager
+    def _about(self, path: str) -> Iterator[None]:
+        with self._explained(), _file_errors(path):
+            yield
 
     def _write_beside(self, path: str, beginning: bytes, rest: Iterable[bytes]) -> None:
         """Upload next to the file and put it in place when it is whole: envd would truncate first and copy then."""

@@ -11,7 +11,7 @@ import shlex
 import threading
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -26,8 +26,10 @@ from ai4j_sandbox.errors import (
     SandboxException,
     SandboxNotFoundError,
     SandboxOutcomeUnknownError,
+    SandboxPausedError,
     SandboxSessionLostError,
     SandboxTimeoutError,
+    SandboxUnreachableError,
     SessionState,
     UnsupportedCapabilityError,
 )
@@ -35,16 +37,19 @@ from ai4j_sandbox.files import SandboxFiles
 from ai4j_sandbox.frozen import empty_mapping
 from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox.process import KILL_GRACE_SECONDS, TERM_GRACE_SECONDS, ProcessChannel, SandboxProcess
+from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox.spi import Metrics, ProcessSummary, SandboxSession, SessionDescription
 
-from .connect import ConnectError, parse_end_of_stream
+from .base_url import BaseUrl
+from .connect import ConnectError, parse_end_of_stream, unary_error
 from .direct import DirectTransport
 from .envd import FileEvent, ProcessRecord, Selector, StartRequest, decode_watch_message
 from .envd_client import EnvdClient, MessageStream
 from .envd_files import EnvdFiles
 from .errors import StreamCutError
 from .faults import Explain, Fault
-from .message import HttpReply
+from .http import HttpClient
+from .message import HttpLimits, HttpReply
 from .pausing import PausableChannel, PauseGate
 from .process_channel import Launch, follow, kill_tree, launch
 
@@ -125,11 +130,9 @@ class EnvdSession(SandboxSession):
 
     def _open_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
         self._gate.require_open()
-        launching = self._launching(command)
-        try:
+        with self._explained():
+            launching = self._launching(command)
             channel = launch(self._envd, launching, deadline)
-        except SandboxSessionLostError as lost:
-            raise self._refused(lost) from None
         return self._pausable(channel, launching)
 
     def _launching(self, command: SandboxCommand) -> Launch:
@@ -185,15 +188,19 @@ class EnvdSession(SandboxSession):
         def killed(before: ProcessChannel, signal: str) -> bool:
             return kill_tree(self._envd, launching.command_id, signal, before.pid, launching.kill_user)
 
-        pausable = PausableChannel(channel, self._gate, follow=followed, kill=killed)
+        pausable = PausableChannel(channel, self._gate, follow=followed, kill=killed, explained=self._explained)
         with self._lock:
             self._channels.add(pausable)
         return pausable
 
     def list_processes(self) -> list[ProcessSummary]:
         """Return the commands that still run, also those whose handle was let go."""
+        return [_summary(record) for record in self._records()]
+
+    def _records(self) -> list[ProcessRecord]:
         self._require_ready()
-        return [_summary(record) for record in self._envd.list_processes()]
+        with self._explained():
+            return self._envd.list_processes()
 
     def attach(self, command_id: str) -> SandboxProcess:
         """Return a process for a running command; its output is what it writes from now on.
@@ -209,7 +216,7 @@ class EnvdSession(SandboxSession):
                     f"the command {command_id!r} is followed already", hint="detach() it first", retryable=False
                 )
         # By process id: envd finds a tag only while no other tagged process runs.
-        record = next((record for record in self._envd.list_processes() if record.tag == command_id), None)
+        record = next((record for record in self._records() if record.tag == command_id), None)
         if record is None:
             raise SandboxNotFoundError(
                 f"no command {command_id!r} runs in the sandbox",
@@ -224,13 +231,15 @@ class EnvdSession(SandboxSession):
         request = StartRequest(program=record.program, arguments=record.arguments)
         launching = Launch(request=request, command_id=command_id, keep_stdin_open=True, diagnose=self._diagnose)
         deadline = Deadline(self._envd.http.limits.read_seconds)
-        return self._pausable(follow(self._envd, Selector(record.pid), launching, deadline), launching)
+        with self._explained():
+            channel = follow(self._envd, Selector(record.pid), launching, deadline)
+        return self._pausable(channel, launching)
 
     # --- files and use ------------------------------------------------------------------------------------------
 
     def _files(self) -> SandboxFiles:
         self._gate.require_open()
-        return EnvdFiles(self._envd)
+        return EnvdFiles(self._envd, explained=self._explained)
 
     def watch(self, path: str, *, recursive: bool = False) -> FileWatch:
         """Watch a directory; what happens after this returns is told.
@@ -243,12 +252,14 @@ class EnvdSession(SandboxSession):
             SandboxConfigError: It is no directory.
         """
         self._require_ready()
-        return FileWatch(self._envd.watch_dir(path, recursive=recursive), self._envd.http.limits.read_seconds)
+        with self._explained():
+            return FileWatch(self._envd.watch_dir(path, recursive=recursive), self._envd.http.limits.read_seconds)
 
     def metrics(self) -> Metrics:
         """Return what the machine uses right now."""
         self._require_ready()
-        return parse_metrics(self._envd.metrics())
+        with self._explained():
+            return parse_metrics(self._envd.metrics())
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -297,19 +308,39 @@ class EnvdSession(SandboxSession):
         if state is RemoteState.GONE:
             return self._gone(Outcome.UNKNOWN)
         if state is RemoteState.PAUSED:
-            return SandboxOutcomeUnknownError(
+            return SandboxPausedError(
                 "the sandbox was paused while the command ran",
                 hint="resume the sandbox; session.attach(command_id) then follows the command",
                 session_state=SessionState.INTACT,
             )
-        known = "runs but cannot be reached" if state else "cannot be reached, and its service does not answer either"
+        broken = f"the connection to the command broke, and the sandbox {{}}: {cause.message}"
+        if state is RemoteState.RUNNING:
+            return SandboxUnreachableError(
+                broken.format("runs but cannot be reached"), hint="the command may still run"
+            )
         return SandboxOutcomeUnknownError(
-            f"the connection to the command broke, and the sandbox {known}: {cause.message}",
+            broken.format("cannot be reached, and its service does not answer either"),
             hint="the command may still run",
         )
 
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Around calls to envd: find out what it means that something answered in the sandbox's place."""
+        try:
+            yield
+        except SandboxSessionLostError as lost:
+            error = self._refused(lost)
+            self._note_loss(error)
+            raise error.located(
+                provider_id=self.provider_id,
+                session_id=self.session_id,
+                operation=lost.operation,
+                http_status=lost.http_status,
+                request_id=lost.request_id,
+            ) from None
+
     def _refused(self, lost: SandboxSessionLostError) -> SandboxException:
-        """The error for a command that was not started, because something answered in the sandbox's place."""
+        """The error for a call that was not begun, because something answered in the sandbox's place."""
         state = self._asked_state()
         if state is RemoteState.PAUSED:
             return SandboxConflictError(
@@ -444,6 +475,39 @@ def explain_foreign_answer(port: int, setting: str) -> Explain:
         )
 
     return explain
+
+
+def envd_http(
+    address: BaseUrl,
+    transport: DirectTransport,
+    *,
+    headers: Mapping[str, str],
+    limits: HttpLimits,
+    explain: Explain,
+    port: tuple[int, str],
+    secrets: Iterable[str | None],
+    where: Mapping[str, str],
+) -> HttpClient:
+    """Return the client that calls one envd.
+
+    Args:
+        headers: What every call carries.
+        explain: What something in front of the sandbox means with a refusal; asked before envd's own meaning.
+        port: envd's port, and the setting that names it.
+        secrets: Masked in every error.
+        where: What every error tells of its place.
+    """
+    scrubber = Scrubber(secrets)
+    return HttpClient(
+        address,
+        headers=lambda: headers,
+        send=transport.send,
+        open_stream=transport.open,
+        limits=limits,
+        explain=first_explanation(explain, unary_error, explain_foreign_answer(*port)),
+        scrubber=lambda: scrubber,
+        where=where,
+    )
 
 
 def first_explanation(*explanations: Explain) -> Explain:

@@ -50,7 +50,7 @@ ERROR_BY_STATUS: Mapping[int, type[SandboxException]] = {
 }
 """The most specific error of each status; other refusals are a plain `SandboxException`."""
 
-_NOT_STARTED = frozenset((400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 422, 429, 431, 501))
+_NOT_STARTED = frozenset((400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 422, 423, 425, 429, 431, 501))
 
 _HINTS = {
     401: "check the API key",

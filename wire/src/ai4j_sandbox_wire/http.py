@@ -4,6 +4,8 @@
 * Every call has one wall-clock deadline, retries and pauses included.
 * Only safe calls are repeated (GET, HEAD, DELETE, and what the caller declares idempotent), after a pause with
   jitter or as long as the service asks for. Everything else is sent at most once.
+* What may have run and was not answered is never called retryable, unless it may be repeated.
+* A success is one only with a body that the call can have (`message.Body`).
 * A refusal becomes one of the core's errors, with the service's words, its request id and no secret.
 """
 
@@ -18,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ai4j_sandbox.deadline import Clock, Deadline
-from ai4j_sandbox.errors import SandboxException, SandboxTimeoutError
+from ai4j_sandbox.errors import Outcome, SandboxException, SandboxTimeoutError
 from ai4j_sandbox.redaction import Scrubber
 
 from .base_url import BaseUrl, QueryValue
 from .connection import Dialer
 from .direct import DirectTransport, PendingResponse, StreamingResponse
 from .faults import Explain, error_for
-from .message import HttpLimits, HttpReply, HttpRequest, Send, checked_headers
+from .message import Body, HttpLimits, HttpReply, HttpRequest, Send, checked_headers
 
 _REFUSAL_SECONDS = 5.0  # how long a refusal's explanation is waited for
 _SAFE_METHODS = frozenset(("GET", "HEAD", "DELETE"))
@@ -170,6 +172,7 @@ class HttpClient:
         deadline: Deadline | None = None,
         limits: HttpLimits | None = None,
         idempotent: bool | None = None,
+        expect: Body = Body.JSON,
         operation: str | None = None,
     ) -> HttpReply:
         """Make one call and return its successful answer.
@@ -180,21 +183,22 @@ class HttpClient:
             deadline: For everything, retries included; `HttpLimits.call_seconds` by default.
             limits: For this call instead of the client's.
             idempotent: Whether the call may be repeated; by default GET, HEAD and DELETE may.
+            expect: What the body of the answer may be.
             operation: What the caller is doing, for the error (``"create"``).
 
         Raises:
             SandboxConfigError: A header cannot be sent.
             SandboxConnectionError, SandboxTimeoutError: No answer; `outcome` tells whether it may have run.
-            SandboxProtocolError: A redirect, or no HTTP.
+            SandboxProtocolError: A redirect, no HTTP, or another body than expected.
             SandboxException: The service refused; the most specific class of its status (`faults`).
         """
         deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
-        with self._telling(operation):
+        repeatable = method in _SAFE_METHODS if idempotent is None else idempotent
+        with self._telling(operation, repeatable=repeatable):
             request = self.request(method, path, query=query, json=json, body=body, headers=headers, limits=limits)
-            repeatable = method in _SAFE_METHODS if idempotent is None else idempotent
             if not repeatable or not isinstance(request.body, bytes | None):
-                return self._once(request, deadline)
-            return self._repeated(request, deadline)
+                return self._once(request, deadline, expect)
+            return self._repeated(request, deadline, expect)
 
     def json(self, method: str, path: str, **call: Any) -> Any:
         """Make one call (as `call`) and return the JSON value of its answer, ``None`` when it is empty.
@@ -204,7 +208,7 @@ class HttpClient:
             SandboxException: As `call`.
         """
         reply = self.call(method, path, **call)
-        with self._telling(call.get("operation")):
+        with self._telling(call.get("operation"), repeatable=True):
             return reply.json()
 
     def stream(
@@ -224,7 +228,7 @@ class HttpClient:
             SandboxException: As `call`.
         """
         deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
-        with self._telling(operation):
+        with self._telling(operation, repeatable=method in _SAFE_METHODS):
             request = self.request(method, path, query=query, body=body, headers=headers)
             response = self._open_stream(request, deadline)
             if 200 <= response.status < 300:
@@ -248,15 +252,20 @@ class HttpClient:
         """
         deadline = deadline or Deadline(self.limits.call_seconds, self._clock)
         limits = limits or self.limits
-        with self._telling(operation):
+
+        def telling() -> contextlib.AbstractContextManager[None]:
+            return self._telling(operation, repeatable=method in _SAFE_METHODS)
+
+        with telling():
             request = self.request(method, path, json=json, limits=limits)
             pending = self._begin(request, deadline)
 
         def finish(response: StreamingResponse) -> HttpReply:
             body = response.read(limits.body_bytes, deadline, limits.read_seconds)
-            return self._successful(HttpReply(status=response.status, headers=response.headers, body=body), request)
+            reply = HttpReply(status=response.status, headers=response.headers, body=body)
+            return self._successful(reply, request, Body.JSON)
 
-        return PendingReply(pending, deadline, finish=finish, telling=lambda: self._telling(operation))
+        return PendingReply(pending, deadline, finish=finish, telling=telling)
 
     def request(
         self,
@@ -288,11 +297,13 @@ class HttpClient:
         )
 
     @contextlib.contextmanager
-    def _telling(self, operation: str | None) -> Iterator[None]:
-        """Complete every error that leaves the client: masked, and with the place it happened at."""
+    def _telling(self, operation: str | None, *, repeatable: bool) -> Iterator[None]:
+        """Complete every error that leaves the client: masked, with its place, and inviting to nothing twice."""
         try:
             yield
         except SandboxException as error:
+            if not repeatable and error.outcome is Outcome.UNKNOWN:
+                error.retryable = False
             error.scrubbed(self._scrubber()).located(**self._where, operation=operation)
             raise
 
@@ -301,11 +312,11 @@ class HttpClient:
         for close in self._opened:
             close()
 
-    def _repeated(self, request: HttpRequest, deadline: Deadline) -> HttpReply:
+    def _repeated(self, request: HttpRequest, deadline: Deadline, expect: Body) -> HttpReply:
         attempt = 1
         while True:
             try:
-                return self._once(request, deadline)
+                return self._once(request, deadline, expect)
             except SandboxException as error:
                 pause = self._retries.pause(attempt, error, self._jitter())
                 left = deadline.remaining()
@@ -314,11 +325,12 @@ class HttpClient:
                 self._sleep(pause)
                 attempt += 1
 
-    def _once(self, request: HttpRequest, deadline: Deadline) -> HttpReply:
-        return self._successful(self._send(request, deadline), request)
+    def _once(self, request: HttpRequest, deadline: Deadline, expect: Body) -> HttpReply:
+        return self._successful(self._send(request, deadline), request, expect)
 
-    def _successful(self, reply: HttpReply, request: HttpRequest) -> HttpReply:
+    def _successful(self, reply: HttpReply, request: HttpRequest, expect: Body) -> HttpReply:
         if 200 <= reply.status < 300:
+            reply.require(expect)
             return reply
         raise error_for(reply, request.place, self._explain)
 

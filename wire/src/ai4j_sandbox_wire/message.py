@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from typing import Any
 
 from ai4j_sandbox.deadline import Deadline
@@ -61,6 +62,20 @@ class HttpRequest:
         return f"{self.method} {self.origin}{self.target.partition('?')[0]}"
 
 
+class Body(Flag):
+    """What the body of a successful answer may be. A status alone proves nothing: sign-in pages answer 200 too."""
+
+    NOTHING = auto()
+    OBJECT = auto()
+    LIST = auto()
+    VALUE = auto()  # any other JSON value
+    ACKNOWLEDGEMENT = NOTHING | OBJECT  # services differ in whether they say more than the status
+    JSON = NOTHING | OBJECT | LIST | VALUE
+
+
+_BODY_BY_TYPE: Mapping[type, Body] = {type(None): Body.NOTHING, dict: Body.OBJECT, list: Body.LIST}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpReply:
     """An answer that was read whole.
@@ -105,10 +120,23 @@ class HttpReply:
         except (ValueError, RecursionError):
             raise self._not_json() from None
 
+    def require(self, expected: Body) -> None:
+        """Return if the body is what the call promises; its content type does not matter, JSON proves itself.
+
+        Raises:
+            SandboxProtocolError: It is not.
+        """
+        value = self.json(any_type=True)
+        if _BODY_BY_TYPE.get(type(value), Body.VALUE) not in expected:
+            raise self._unexpected(f"{_described(expected)} was expected")
+
     def _not_json(self) -> SandboxProtocolError:
+        return self._unexpected("JSON was expected")
+
+    def _unexpected(self, expectation: str) -> SandboxProtocolError:
         return SandboxProtocolError(
-            f"JSON was expected, but the answer (status {self.status}) is {self.content_type or 'of no type'!r}: "
-            f"{excerpt(self.text())}",
+            f"{expectation}, but the answer (status {self.status}) is {self.content_type or 'of no type'!r}: "
+            f"{excerpt(self.text()) or 'nothing'}",
             hint="check the service's URL; a proxy or a sign-in page may have answered",
             http_status=self.status,
             request_id=self.request_id,
@@ -154,6 +182,11 @@ def excerpt(text: str, limit: int = 200) -> str:
         text = f"an HTML page titled {' '.join(title[1].split())!r}" if title else "an HTML page: " + text
     line = " ".join(text.split())
     return line if len(line) <= limit else line[:limit] + "…"
+
+
+def _described(expected: Body) -> str:
+    words = {Body.OBJECT: "a JSON object", Body.LIST: "a JSON list", Body.NOTHING: "no body"}
+    return " or ".join(text for body, text in words.items() if body in expected) or "JSON"
 
 
 def _is_latin(value: str) -> bool:

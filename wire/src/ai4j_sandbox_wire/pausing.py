@@ -74,6 +74,7 @@ class PausableChannel(ProcessChannel):
         gate: Tells about pauses.
         follow: Returns a channel that follows the same command from now on.
         kill: Signals the command's tree, whatever became of its streams.
+        explained: Entered around calls that the sandbox answers; finds out what it means when something else does.
     """
 
     def __init__(
@@ -83,12 +84,14 @@ class PausableChannel(ProcessChannel):
         *,
         follow: Callable[[ProcessChannel], ProcessChannel],
         kill: Callable[[ProcessChannel, str], bool],
+        explained: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         self.pid = channel.pid
         self._channel = channel
         self._gate = gate
         self._follow = follow
         self._kill = kill
+        self._explained = explained
         self._pauses = gate.pauses
         self._cut = False  # by a pause
         self._closed = False
@@ -116,17 +119,20 @@ class PausableChannel(ProcessChannel):
     def write_stdin(self, data: bytes) -> None:
         """Hand bytes to the command (`ProcessChannel.write_stdin`)."""
         self._gate.require_open()
-        self._channel.write_stdin(data)
+        with self._explained():
+            self._channel.write_stdin(data)
 
     def close_stdin(self) -> None:
         """End the command's input (`ProcessChannel.close_stdin`)."""
         self._gate.require_open()
-        self._channel.close_stdin()
+        with self._explained():
+            self._channel.close_stdin()
 
     def resize(self, size: TerminalSize) -> None:
         """Change the size of the command's terminal (`ProcessChannel.resize`)."""
         self._gate.require_open()
-        self._channel.resize(size)
+        with self._explained():
+            self._channel.resize(size)
 
     def _received(self, timeout: float | None) -> OutputChunk | ProcessExit | None:
         try:

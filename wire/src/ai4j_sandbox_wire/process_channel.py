@@ -245,6 +245,7 @@ class EnvdProcessChannel(ProcessChannel):
         """Return the next piece of output or the exit (`ProcessChannel.receive`)."""
         if not self._ready:
             if self._input_failure is not None:
+                self._fed.wait(2 * KILL_SECONDS)  # so that whoever learns of it finds the command ended
                 raise self._input_failure
             self._fill(timeout)
             if not self._ready:

@@ -11,7 +11,8 @@ command signals all of them. It finds them in three ways, each of which covers w
 A process that cleared its environment, left the session *and* lost its parents is out of reach.
 
 The script needs ``sh``, ``cat``, ``sed``, ``tail`` and ``tr`` - dash and busybox do - and reads ``/proc``. It looks
-again until it finds nobody new, so that a process that forks meanwhile is not missed.
+again until it finds nobody new, so that a process that forks meanwhile is not missed. What is to end is stopped first:
+a parent that died between two looks would take the only trace of a child it had just forked with it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import hashlib
 MARKER_VARIABLE = "AI4J_COMMAND"
 
 _SCRIPT = r"""
-mark=$1 signal=$2 root=$3 sent=' ' rounds=0
+mark=$1 signal=$2 root=$3 sent=' ' rounds=0 first=$2
+case $signal in TERM|KILL) first=STOP;; esac
 scan() {
   table=$(cat /proc/[0-9]*/stat 2>/dev/null |
     sed -n 's/^\([0-9]*\) (.*) \([A-Za-z]\) \([0-9]*\) [0-9]* \([0-9]*\) .*/\1 \2 \3 \4/p')
@@ -50,11 +52,13 @@ while [ "$rounds" -lt 20 ]; do
     case $sent in *" $pid "*) ;; *) new="$new $pid";; esac
   done
   [ "$new" ] || break
-  kill -s "$signal" $new 2>/dev/null
-  kill -s CONT $new 2>/dev/null
+  kill -s "$first" $new 2>/dev/null
   sent="$sent$new "
 done
-[ "$sent" != ' ' ]
+[ "$sent" != ' ' ] || exit 1
+[ "$first" = "$signal" ] || kill -s "$signal" $sent 2>/dev/null
+[ "$signal" = STOP ] || kill -s CONT $sent 2>/dev/null
+exit 0
 """
 
 

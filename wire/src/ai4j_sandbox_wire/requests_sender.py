@@ -24,6 +24,7 @@ from ai4j_sandbox.errors import (
 
 from .errors import StreamCutError
 from .message import HttpReply, HttpRequest
+from .trust import Trust
 
 _CHUNK_BYTES = 64 * 1024
 
@@ -36,11 +37,15 @@ class RequestsSender:
 
     Args:
         ca_bundle: File with the certificates to trust instead of the usual ones.
+        ca_setting: The knob that names this file, for error messages.
         setting: The knob that names the host, for error messages.
     """
 
-    def __init__(self, *, ca_bundle: str | None = None, setting: str | None = None) -> None:
-        self._verify: str | bool = ca_bundle or True
+    def __init__(
+        self, *, ca_bundle: str | None = None, ca_setting: str | None = None, setting: str | None = None
+    ) -> None:
+        self._trust = Trust(ca_bundle=ca_bundle, setting=ca_setting)
+        self._bundle_read = False
         self._setting = setting
         self._adapter = HTTPAdapter(pool_maxsize=32)
         self._pid = os.getpid()
@@ -49,6 +54,7 @@ class RequestsSender:
         """Send a request, once, and return the whole answer, whatever its status.
 
         Raises:
+            SandboxConfigError: The CA bundle cannot be read.
             SandboxConnectionError: No connection (``outcome`` not started), or it broke (unknown).
             SandboxTimeoutError: No connection, or no whole answer, in time.
             SandboxOutputLimitError: The answer is longer than ``request.limits.body_bytes``.
@@ -73,10 +79,20 @@ class RequestsSender:
         ).prepare()
         limits = request.limits
         timeout = (_bounded(deadline, limits.connect_seconds), _bounded(deadline, limits.read_seconds))
-        with self._own_adapter().send(prepared, stream=True, timeout=timeout, verify=self._verify) as response:
+        with self._own_adapter().send(prepared, stream=True, timeout=timeout, verify=self._verify()) as response:
             headers = {name.lower(): value for name, value in response.headers.items()}
             body = _read(response, request, deadline)
             return HttpReply(status=response.status_code, headers=headers, body=body)
+
+    def _verify(self) -> str | bool:
+        """What `requests` is to check certificates with. Of a file it cannot read it says nothing that helps."""
+        bundle = self._trust.ca_bundle
+        if bundle is None:
+            return True
+        if not self._bundle_read:
+            self._trust.context()
+            self._bundle_read = True
+        return bundle
 
     def _own_adapter(self) -> HTTPAdapter:
         if self._pid != os.getpid():  # a forked child must not talk on its parent's connections
@@ -95,7 +111,7 @@ class RequestsSender:
         if isinstance(error, requests.exceptions.SSLError):
             return SandboxConnectionError(
                 f"no trusted TLS connection to {origin}",
-                hint=f"{check}; for a private certificate authority give its CA bundle",
+                hint=f"{check}; {self._trust.hint}",
                 retryable=False,
                 outcome=Outcome.NOT_STARTED,
             )

@@ -20,19 +20,12 @@ from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox_wire.base_url import path_segment
 from ai4j_sandbox_wire.creation import remove_created
 from ai4j_sandbox_wire.http import HttpClient
-from ai4j_sandbox_wire.message import HttpLimits, HttpReply, Send
+from ai4j_sandbox_wire.message import Body, HttpLimits, HttpReply, Send
+from ai4j_sandbox_wire.sandbox_records import PAUSED, RemoteSandbox, parse_sandbox, parse_snapshot_id, parse_summaries
 
-from .config import DEFAULT_TIMEOUT_SECONDS, NEVER, CubeSandboxConfig
+from .config import DEFAULT_TIMEOUT_SECONDS, NEVER, PROVIDER_ID, CubeSandboxConfig
 from .hooks import INFO
-from .payloads import (
-    PAUSED,
-    RemoteSandbox,
-    explain_control,
-    metadata_query,
-    parse_sandbox,
-    parse_snapshot_id,
-    parse_summaries,
-)
+from .payloads import explain_control, metadata_query
 
 PROBE_SECONDS = 5.0
 """How long a question may take that is only asked to explain a failure."""
@@ -119,10 +112,11 @@ class CubeSandboxClient:
             SandboxTimeoutError: It did not become paused.
         """
         deadline = Deadline(_CHANGE_SECONDS)
+        patient = self._patient(_CHANGE_SECONDS)
 
         def pause() -> None:
             try:
-                self._call("POST", sandbox_id, "/pause", operation="pause", **self._patient(_CHANGE_SECONDS))
+                self._call("POST", sandbox_id, "/pause", expect=Body.ACKNOWLEDGEMENT, operation="pause", **patient)
             except SandboxConflictError:
                 if self.describe(sandbox_id).state not in (PAUSED, "pausing"):
                     raise
@@ -140,6 +134,7 @@ class CubeSandboxClient:
     def rollback(self, sandbox_id: str, snapshot_id: str) -> None:
         """Put a sandbox back, in place, to where it was when a snapshot of it was made."""
         call = self._patient(_COPY_SECONDS) | {"json": {"snapshotID": snapshot_id}, "operation": "rollback"}
+        call["expect"] = Body.ACKNOWLEDGEMENT
         self._settled(lambda: self._call("POST", sandbox_id, "/rollback", **call), Deadline(_COPY_SECONDS))
 
     def remove_snapshot(self, snapshot_id: str) -> None:
@@ -150,7 +145,7 @@ class CubeSandboxClient:
             SandboxConflictError: A sandbox still needs it.
         """
         path = f"/templates/{path_segment(snapshot_id, 'snapshot id')}"
-        call = self._patient(_COPY_SECONDS) | {"operation": "remove snapshot"}
+        call = self._patient(_COPY_SECONDS) | {"expect": Body.ACKNOWLEDGEMENT, "operation": "remove snapshot"}
         self._settled(lambda: self._http.call("DELETE", path, **call), Deadline(self._http.limits.call_seconds))
 
     def destroy(self, sandbox_id: str, deadline: Deadline | None = None) -> None:
@@ -185,7 +180,7 @@ class CubeSandboxClient:
                 if error.http_status not in _NO_SUCH_PATH or path == _LIST_PATHS[-1]:
                     raise
             else:
-                return parse_summaries(document, metadata)
+                return parse_summaries(document, PROVIDER_ID, metadata)
         raise AssertionError("one of the paths was answered or raised")
 
     def health(self, deadline: Deadline | None = None) -> Mapping[str, Any]:
@@ -194,8 +189,10 @@ class CubeSandboxClient:
         Raises:
             SandboxException: It does not answer.
         """
-        document = self._http.json("GET", "/health", deadline=deadline, operation="health")
-        return document if isinstance(document, dict) else {}
+        document: Mapping[str, Any] = self._http.json(
+            "GET", "/health", deadline=deadline, expect=Body.OBJECT, operation="health"
+        )
+        return document
 
     # --- how ----------------------------------------------------------------------------------------------------
 
@@ -214,7 +211,8 @@ class CubeSandboxClient:
         return parse_sandbox(reply.json())
 
     def _delete(self, sandbox_id: str, deadline: Deadline) -> None:
-        self._settled(lambda: self._call("DELETE", sandbox_id, deadline=deadline, operation="destroy"), deadline)
+        call: dict[str, Any] = {"deadline": deadline, "expect": Body.ACKNOWLEDGEMENT, "operation": "destroy"}
+        self._settled(lambda: self._call("DELETE", sandbox_id, **call), deadline)
 
     def _woken(self, sandbox_id: str, failure: SandboxException) -> None:
         """Wake a sandbox that an older server could not destroy because it is paused."""

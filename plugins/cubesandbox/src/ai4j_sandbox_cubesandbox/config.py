@@ -430,8 +430,8 @@ def cube_config(settings: ResolvedSettings, allowed_origins: Sequence[str] = ())
         SandboxConfigError: Two settings exclude each other.
         SandboxAuthError: A spec's `config` names an address that may not receive the host's credentials.
     """
-    _guard(settings, allowed_origins)
     api_key = _accepted_key(settings, allowed_origins)
+    _guard(settings, allowed_origins, sends_key=api_key is not None)
     return CubeSandboxConfig(
         api_url=BaseUrl.parse(settings["api_url"], setting=SETTINGS["api_url"].knobs),
         api_key=api_key,
@@ -456,8 +456,9 @@ def cube_config(settings: ResolvedSettings, allowed_origins: Sequence[str] = ())
     )
 
 
-def _guard(settings: ResolvedSettings, allowed_origins: Sequence[str]) -> None:
-    settings.guard_credential(credential="api_key", url="api_url", allowed_origins=allowed_origins)
+def _guard(settings: ResolvedSettings, allowed_origins: Sequence[str], *, sends_key: bool) -> None:
+    if sends_key:  # one that stays here anyway need not keep an address from being used
+        settings.guard_credential(credential="api_key", url="api_url", allowed_origins=allowed_origins)
     for name in _SANDBOX_ADDRESSES:
         value = settings[name]
         address = None if value is None or SETTINGS[name].kind is Kind.URL else f"http://{_bracketed(value)}"

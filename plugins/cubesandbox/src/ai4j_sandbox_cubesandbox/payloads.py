@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ai4j_sandbox.errors import (
@@ -21,24 +20,22 @@ from ai4j_sandbox.errors import (
     SandboxProtocolError,
     SandboxSessionLostError,
     SandboxTimeoutError,
+    SessionState,
 )
 from ai4j_sandbox.frozen import thaw
-from ai4j_sandbox.model import SandboxCommand, SandboxStatus, SandboxSummary
-from ai4j_sandbox.redaction import filter_labels
+from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox.spi import PortUrl
 from ai4j_sandbox_wire.base_url import BaseUrl, path_segment
 from ai4j_sandbox_wire.creation import tagged_metadata
-from ai4j_sandbox_wire.envd import parse_timestamp
 from ai4j_sandbox_wire.faults import Explain, Fault
 from ai4j_sandbox_wire.message import HttpReply
-from ai4j_sandbox_wire.sandbox_host import is_sandbox_id, port_host
+from ai4j_sandbox_wire.sandbox_host import port_host
+from ai4j_sandbox_wire.sandbox_records import RemoteSandbox
 
 from .config import PROVIDER_ID, SETTINGS, CreateOptions, CubeSandboxConfig, Reach
 
 PROVIDER_KEY = "ai4jProvider"
 """Metadata that says who made a sandbox."""
-
-PAUSED = "paused"
 
 UNKNOWN_ENVD = "0.2.0"
 """What CubeAPI says when it does not know the version of a template's envd."""
@@ -48,13 +45,6 @@ LIFETIME_ADVICE = f"raise {SETTINGS['timeout_seconds'].knobs}, or call session.e
 
 TRAFFIC_HEADER = "e2b-traffic-access-token"
 
-_STATUS_BY_STATE = {
-    "running": SandboxStatus.RUNNING,
-    PAUSED: SandboxStatus.CREATED,
-    "pausing": SandboxStatus.CREATED,
-    "terminated": SandboxStatus.CLOSED,
-}
-
 # CubeAPI refuses a creation that sets one of these; for a single command they are fine.
 _RESERVED_VARIABLES = frozenset(
     (
@@ -63,31 +53,6 @@ _RESERVED_VARIABLES = frozenset(
 )  # fmt: skip
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/@-]+")  # metadata that can be asked for: CubeAPI decodes nothing in a filter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSandbox:
-    """A sandbox as CubeAPI describes it.
-
-    Attributes:
-        envd_access_token: What its envd asks for; no CubeSandbox known sets one.
-        traffic_access_token: What its ports ask for when public traffic is off; told only at creation.
-        state: ``"running"``, ``"paused"``, a word for a change between them; ``None`` in answers that do not say.
-    """
-
-    sandbox_id: str
-    template: str | None = None
-    client_id: str | None = None
-    envd_version: str | None = None
-    domain: str | None = None
-    envd_access_token: str | None = field(default=None, repr=False)
-    traffic_access_token: str | None = field(default=None, repr=False)
-    state: str | None = None
-
-    @property
-    def secrets(self) -> tuple[str | None, ...]:
-        """Every credential of this sandbox."""
-        return (self.envd_access_token, self.traffic_access_token)
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------
@@ -163,85 +128,6 @@ def login_arguments(command: SandboxCommand, shell: Sequence[str], path: str | N
     return (*shell, f"export PATH={shlex.quote(path)}; {command.command}")
 
 
-# --- what comes back --------------------------------------------------------------------------------------------
-
-
-def parse_sandbox(document: Any) -> RemoteSandbox:
-    """Return the sandbox that an answer describes.
-
-    Raises:
-        SandboxProtocolError: It describes none.
-    """
-    answer = _object(document)
-    sandbox_id = answer.get("sandboxID")
-    if not is_sandbox_id(sandbox_id):
-        raise SandboxProtocolError("CubeAPI's answer names no sandbox: sandboxID is missing or no id")
-    return RemoteSandbox(
-        sandbox_id=str(sandbox_id),
-        template=_text(answer, "templateID"),
-        client_id=_text(answer, "clientID"),
-        envd_version=_text(answer, "envdVersion"),
-        domain=_text(answer, "domain"),
-        envd_access_token=_text(answer, "envdAccessToken"),
-        traffic_access_token=_text(answer, "trafficAccessToken"),
-        state=_text(answer, "state"),
-    )
-
-
-def parse_summaries(document: Any, metadata: Mapping[str, str]) -> list[SandboxSummary]:
-    """Return the sandboxes of a list that carry all of `metadata`, whatever the service made of the filter.
-
-    Raises:
-        SandboxProtocolError: It is no list of sandboxes.
-    """
-    if not isinstance(document, list):
-        raise SandboxProtocolError(f"a list of sandboxes was expected, got {type(document).__name__}")
-    items = [_object(item) for item in document]
-    return [_parse_summary(item) for item in items if metadata.items() <= _metadata(item).items()]
-
-
-def _parse_summary(item: Mapping[str, Any]) -> SandboxSummary:
-    state = _text(item, "state")
-    return SandboxSummary(
-        session_id=parse_sandbox(item).sandbox_id,
-        provider_id=PROVIDER_ID,
-        status=_STATUS_BY_STATE.get(state or "running", SandboxStatus.RUNNING),
-        state=state,
-        image=_text(item, "alias") or _text(item, "templateID"),
-        labels=filter_labels(_metadata(item)),
-        created_at_epoch_ms=parse_timestamp(_text(item, "startedAt")),
-        expires_at_epoch_ms=parse_timestamp(_text(item, "endAt")),
-    )
-
-
-def _metadata(item: Mapping[str, Any]) -> Mapping[str, str]:
-    metadata = item.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def parse_snapshot_id(document: Any) -> str:
-    """Return the id that `SandboxSpec.image` takes.
-
-    Raises:
-        SandboxProtocolError: There is none.
-    """
-    snapshot = _text(_object(document), "snapshotID")
-    if snapshot is None:
-        raise SandboxProtocolError("CubeAPI made a snapshot without telling its id")
-    return snapshot
-
-
-def _object(document: Any) -> Mapping[str, Any]:
-    if not isinstance(document, dict):
-        raise SandboxProtocolError(f"a JSON object was expected from CubeAPI, got {type(document).__name__}")
-    return document
-
-
-def _text(document: Mapping[str, Any], name: str) -> str | None:
-    value = document.get(name)
-    return value if isinstance(value, str) and value else None
-
-
 # --- what a refusal means ---------------------------------------------------------------------------------------
 
 _BACKEND_CODE = re.compile(r"\b130\d{3}\b")
@@ -291,7 +177,6 @@ def explain_proxy(reply: HttpReply, fault: Fault) -> SandboxException | None:
         return SandboxConnectionError(
             "CubeProxy answers, but nothing listens on the sandbox's envd port",
             hint=f"check {SETTINGS['envd_port'].knobs}; a sandbox that was just made may need a moment",
-            outcome=Outcome.NOT_STARTED if fault.status == 502 else Outcome.UNKNOWN,
         )
     if not _says_proxy(reply):
         return None
@@ -312,6 +197,7 @@ def explain_proxy(reply: HttpReply, fault: Fault) -> SandboxException | None:
             "the sandbox is paused, or is being paused or resumed",
             hint="call resume(), or connect to it anew",
             outcome=Outcome.NOT_STARTED,
+            session_state=SessionState.INTACT,
         )
     return None
 

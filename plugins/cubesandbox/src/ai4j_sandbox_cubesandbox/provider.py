@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
@@ -13,27 +12,29 @@ from ai4j_sandbox.errors import (
     SandboxAuthError,
     SandboxConnectionError,
     SandboxException,
-    SandboxNotFoundError,
     SandboxPermissionError,
 )
-from ai4j_sandbox.model import SandboxSpec, SandboxSummary
+from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.ownership import owned_labels
-from ai4j_sandbox.spi import Health, SandboxProvider, SandboxSession, SessionDescription
+from ai4j_sandbox.settings import ResolvedSettings
+from ai4j_sandbox.spi import Health, SandboxSession, SessionDescription
 from ai4j_sandbox_wire.connection import Dialer
 from ai4j_sandbox_wire.creation import undone
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.message import Send
+from ai4j_sandbox_wire.remote_provider import RemoteProvider
+from ai4j_sandbox_wire.sandbox_records import RemoteSandbox
 
 from .client import PROBE_SECONDS, CubeSandboxClient
 from .config import SETTINGS, CubeArguments, CubeSandboxConfig, cube_config
 from .hooks import INFO
-from .payloads import UNRESOLVED_HINT, RemoteSandbox, create_body, sent_metadata
+from .payloads import UNRESOLVED_HINT, create_body, sent_metadata
 from .session import Connections, CubeSandboxSession
 
 MakeTransport = Callable[[CubeSandboxConfig], DirectTransport]
 
 
-class CubeSandboxProvider(SandboxProvider):
+class CubeSandboxProvider(RemoteProvider[CubeSandboxConfig, CubeSandboxClient]):
     """Sandboxes of a CubeSandbox cluster.
 
     Args:
@@ -57,18 +58,8 @@ class CubeSandboxProvider(SandboxProvider):
         transport: MakeTransport | None = None,
         **settings: Unpack[CubeArguments],
     ) -> None:
-        unknown = sorted(set(settings) - set(CubeArguments.__annotations__))
-        if unknown:
-            raise TypeError(f"CubeSandboxProvider() got an unexpected keyword argument {unknown[0]!r}")
-        self._arguments: Mapping[str, object] = dict(settings)
-        self._allowed_origins = tuple(allowed_origins)
-        self._environ = environ
-        self._send = send
+        super().__init__(allowed_origins=allowed_origins, environ=environ, send=send, arguments=dict(settings))
         self._transport = transport or _dial
-        self._senders: dict[str | None, Send] = {}
-
-    def __repr__(self) -> str:
-        return f"CubeSandboxProvider(<{len(self._arguments)} settings>)"
 
     # --- create and connect -------------------------------------------------------------------------------------
 
@@ -161,17 +152,6 @@ class CubeSandboxProvider(SandboxProvider):
 
     # --- without a session --------------------------------------------------------------------------------------
 
-    def list_sessions(self, labels: Mapping[str, str] | None = None) -> list[SandboxSummary]:
-        """Return the sandboxes that carry all of `labels`, running and paused."""
-        return self._usual_client().find(labels or {})
-
-    def destroy(self, session_id: str) -> None:
-        """Destroy a sandbox by id; one that is gone already is fine."""
-        try:
-            self._usual_client().destroy(session_id)
-        except SandboxNotFoundError:
-            return
-
     def health(self) -> Health:
         """Ask CubeAPI how it is, and whether it accepts the key. Creates nothing."""
         try:
@@ -192,30 +172,18 @@ class CubeSandboxProvider(SandboxProvider):
 
     # --- making what is needed ----------------------------------------------------------------------------------
 
-    def _config(self, spec: SandboxSpec) -> CubeSandboxConfig:
-        settings = SETTINGS.resolve(spec, arguments=self._arguments, environ=self._environ)
+    def _configured(self, settings: ResolvedSettings) -> CubeSandboxConfig:
         return cube_config(settings, self._allowed_origins)
 
-    def _usual_client(self) -> CubeSandboxClient:
-        return self._client(self._config(SandboxSpec()))
-
     def _client(self, config: CubeSandboxConfig) -> CubeSandboxClient:
-        return CubeSandboxClient(config, send=self._send or self._own_sender(config.ca_bundle))
-
-    def _own_sender(self, ca_bundle: str | None) -> Send:
-        """Return the sender that all sessions of this provider share, so that they share its connections."""
-        if ca_bundle not in self._senders:
-            # Not `requests`: importing it would be most of the time until the first command.
-            transport = DirectTransport(Dialer(ca_bundle=ca_bundle, setting=SETTINGS["api_url"].knobs))
-            weakref.finalize(self, transport.close)
-            self._senders[ca_bundle] = transport.send
-        return self._senders[ca_bundle]
+        return CubeSandboxClient(config, send=self._sender(config.ca_bundle))
 
 
 def _dial(config: CubeSandboxConfig) -> DirectTransport:
     return DirectTransport(
         Dialer(
             ca_bundle=config.ca_bundle,
+            ca_setting=SETTINGS["ca_bundle"].knobs,
             address=None if _by_url(config) else config.reach.node,
             setting=_sandbox_setting(config),
             hint=None if _by_url(config) else UNRESOLVED_HINT,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from ai4j_sandbox.arguments import require_text, require_whole
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
-    SandboxConfigError,
     SandboxConnectionError,
     SandboxException,
     SandboxNotFoundError,
@@ -19,29 +19,19 @@ from ai4j_sandbox.errors import (
 )
 from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox.process import ProcessChannel
-from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox.spi import PortUrl, SessionDescription
-from ai4j_sandbox_wire.connect import unary_error
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.envd import Selector
 from ai4j_sandbox_wire.envd_client import EnvdClient, EnvdOptions
-from ai4j_sandbox_wire.envd_session import (
-    EnvdSession,
-    EnvdSetup,
-    RemoteState,
-    explain_foreign_answer,
-    first_explanation,
-)
+from ai4j_sandbox_wire.envd_session import EnvdSession, EnvdSetup, RemoteState, envd_http
 from ai4j_sandbox_wire.heartbeat import Heartbeat
-from ai4j_sandbox_wire.http import HttpClient
+from ai4j_sandbox_wire.sandbox_records import PAUSED, RemoteSandbox
 
 from .client import PROBE_SECONDS, USER_AGENT, CubeSandboxClient
 from .config import NEVER, PROVIDER_ID, SETTINGS, CubeSandboxConfig
 from .payloads import (
     LIFETIME_ADVICE,
-    PAUSED,
     UNKNOWN_ENVD,
-    RemoteSandbox,
     envd_address,
     envd_headers,
     explain_proxy,
@@ -203,8 +193,6 @@ class CubeSandboxSession(EnvdSession):
         The headers hold the sandbox's traffic token when it takes no public traffic, and its host name when it is
         reached through the address of a proxy.
         """
-        if not 1 <= port <= 65535:
-            raise SandboxConfigError(f"port must be a whole number from 1 to 65535, got {port!r}")
         self._require_open()
         return reachable_port(self._config, self.sandbox, port)
 
@@ -223,8 +211,6 @@ class CubeSandboxSession(EnvdSession):
 
     def extend(self, seconds: int) -> None:
         """Let the sandbox live at least `seconds` from now, also when nobody uses it; never shortens its life."""
-        if seconds < 1:
-            raise SandboxConfigError(f"seconds must be a whole number of at least 1, got {seconds!r}")
         self._require_ready()
         self._client.connect(self.session_id, seconds)
 
@@ -235,6 +221,7 @@ class CubeSandboxSession(EnvdSession):
 
     def rollback(self, snapshot_id: str) -> None:
         """Put this sandbox back to where it was when `snapshot` was called; commands that run now are lost."""
+        require_text("snapshot_id", snapshot_id)
         self._require_ready()
         self._client.rollback(self.session_id, snapshot_id)
         self._reached_anew()
@@ -247,8 +234,7 @@ class CubeSandboxSession(EnvdSession):
         Raises:
             SandboxException: One could not be made; those already made are destroyed again.
         """
-        if count < 1:
-            raise SandboxConfigError(f"count must be a whole number of at least 1, got {count!r}")
+        require_whole("count", count, minimum=1)
         snapshot_id = self.snapshot()
         source = CloneSource(self._client, snapshot_id)
         clones: list[CubeSandboxSession] = []
@@ -275,17 +261,14 @@ class CubeSandboxSession(EnvdSession):
 def envd_setup(config: CubeSandboxConfig, sandbox: RemoteSandbox, transport: DirectTransport) -> EnvdSetup:
     """Return how to reach and use the envd of a sandbox."""
     headers = envd_headers(config, sandbox) | {"User-Agent": USER_AGENT}
-    scrubber = Scrubber((config.api_key, config.traffic_access_token, *sandbox.secrets))
-    http = HttpClient(
+    http = envd_http(
         envd_address(config, sandbox),
-        headers=lambda: headers,
-        send=transport.send,
-        open_stream=transport.open,
+        transport,
+        headers=headers,
         limits=config.limits,
-        explain=first_explanation(
-            explain_proxy, unary_error, explain_foreign_answer(config.envd_port, SETTINGS["envd_port"].knobs)
-        ),
-        scrubber=lambda: scrubber,
+        explain=explain_proxy,
+        port=(config.envd_port, SETTINGS["envd_port"].knobs),
+        secrets=(config.api_key, config.traffic_access_token, *sandbox.secrets),
         where={"provider_id": PROVIDER_ID, "session_id": sandbox.sandbox_id},
     )
     known = sandbox.envd_version not in (None, UNKNOWN_ENVD)

@@ -18,19 +18,12 @@ from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox_wire.base_url import QueryValue, path_segment
 from ai4j_sandbox_wire.creation import CREATE_TAG, remove_created
 from ai4j_sandbox_wire.http import HttpClient
-from ai4j_sandbox_wire.message import HttpReply, Send
+from ai4j_sandbox_wire.message import Body, HttpReply, Send
+from ai4j_sandbox_wire.sandbox_records import PAUSED, RemoteSandbox, parse_sandbox, parse_snapshot_id, parse_summaries
 
 from .config import PROVIDER_ID, E2BSandboxConfig
 from .hooks import INFO
-from .payloads import (
-    PAUSED,
-    RemoteSandbox,
-    explain_control,
-    metadata_query,
-    parse_sandbox,
-    parse_snapshot_id,
-    parse_summaries,
-)
+from .payloads import explain_control, metadata_query
 
 PROBE_SECONDS = 5.0
 """How long a question may take that is only asked to explain a failure."""
@@ -111,7 +104,8 @@ class E2BSandboxClient:
         """Freeze a sandbox; one that is paused already is fine."""
         with _about(sandbox_id):
             try:
-                self._http.call("POST", f"{_path(sandbox_id)}/pause", json={}, operation="pause")
+                path = f"{_path(sandbox_id)}/pause"
+                self._http.call("POST", path, json={}, expect=Body.ACKNOWLEDGEMENT, operation="pause")
             except SandboxConflictError:
                 if self.describe(sandbox_id).state != PAUSED:
                     raise
@@ -143,7 +137,9 @@ class E2BSandboxClient:
             self._delete(sandbox_id, deadline)
 
     def _delete(self, sandbox_id: str, deadline: Deadline) -> None:
-        self._http.call("DELETE", _path(sandbox_id), deadline=deadline, operation="destroy")
+        self._http.call(
+            "DELETE", _path(sandbox_id), deadline=deadline, expect=Body.ACKNOWLEDGEMENT, operation="destroy"
+        )
 
     def remove_created(self, tag: str) -> bool:
         """Destroy what a creation whose answer is unknown made; whether there was something."""
@@ -157,8 +153,8 @@ class E2BSandboxClient:
         found: list[SandboxSummary] = []
         seen: set[str] = set()
         while True:
-            reply = self._first_answered("list", "GET", _LIST_PATHS, query=query, deadline=deadline)
-            found += parse_summaries(reply.json())
+            reply = self._list(query, deadline)
+            found += parse_summaries(reply.json(), PROVIDER_ID, metadata)
             token = reply.headers.get("x-next-token")
             if not token:
                 return found
@@ -173,9 +169,12 @@ class E2BSandboxClient:
         Raises:
             SandboxException: It does not.
         """
-        self._first_answered("list", "GET", _LIST_PATHS, query={"limit": 1}, deadline=Deadline(PROBE_SECONDS))
+        self._list({"limit": 1}, Deadline(PROBE_SECONDS))
 
     # --- how ----------------------------------------------------------------------------------------------------
+
+    def _list(self, query: Mapping[str, QueryValue], deadline: Deadline | None) -> HttpReply:
+        return self._first_answered("list", "GET", _LIST_PATHS, query=query, deadline=deadline, expect=Body.LIST)
 
     def _first_answered(self, operation: str, method: str, paths: Sequence[str], **call: Any) -> HttpReply:
         known = self._answered.get(operation)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -15,54 +14,22 @@ from ai4j_sandbox.errors import (
     SandboxConnectionError,
     SandboxException,
     SandboxNotFoundError,
-    SandboxProtocolError,
     SandboxQuotaError,
     SandboxSessionLostError,
     SessionState,
 )
 from ai4j_sandbox.frozen import thaw
-from ai4j_sandbox.model import SandboxStatus, SandboxSummary
-from ai4j_sandbox.redaction import filter_labels
 from ai4j_sandbox.spi import PortUrl
 from ai4j_sandbox_wire.base_url import BaseUrl
 from ai4j_sandbox_wire.creation import tagged_metadata
-from ai4j_sandbox_wire.envd import parse_timestamp
 from ai4j_sandbox_wire.faults import Fault
 from ai4j_sandbox_wire.message import HttpReply
-from ai4j_sandbox_wire.sandbox_host import is_sandbox_id, port_host
+from ai4j_sandbox_wire.sandbox_host import port_host
+from ai4j_sandbox_wire.sandbox_records import RemoteSandbox
 
-from .config import PROVIDER_ID, SETTINGS, CreateOptions, E2BSandboxConfig
+from .config import SETTINGS, CreateOptions, E2BSandboxConfig
 
-PAUSED = "paused"
-
-_STATUS_BY_STATE = {"running": SandboxStatus.RUNNING, PAUSED: SandboxStatus.CREATED}
 _NOTHING_CREATED = frozenset(("sandbox_capacity_unavailable", "sandbox_no_compatible_node"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSandbox:
-    """A sandbox as the control API describes it.
-
-    Attributes:
-        envd_access_token: What its envd asks for; ``None`` when it is not secured.
-        traffic_access_token: What its other ports ask for, when public traffic is off.
-        state: ``"running"`` or ``"paused"``; ``None`` in answers that do not say.
-        ends_at_epoch_ms: When its life ends.
-    """
-
-    sandbox_id: str
-    template: str | None = None
-    envd_version: str | None = None
-    domain: str | None = None
-    envd_access_token: str | None = field(default=None, repr=False)
-    traffic_access_token: str | None = field(default=None, repr=False)
-    state: str | None = None
-    ends_at_epoch_ms: int | None = None
-
-    @property
-    def secrets(self) -> tuple[str | None, ...]:
-        """Every credential of this sandbox."""
-        return (self.envd_access_token, self.traffic_access_token)
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------
@@ -101,80 +68,6 @@ def metadata_query(metadata: Mapping[str, str]) -> str | None:
     """Return the filter for sandboxes that carry all of `metadata`; each part is encoded on its own."""
     pairs = (f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in metadata.items())
     return "&".join(pairs) or None
-
-
-# --- what comes back --------------------------------------------------------------------------------------------
-
-
-def parse_sandbox(document: Any) -> RemoteSandbox:
-    """Return the sandbox that an answer describes.
-
-    Raises:
-        SandboxProtocolError: It describes none.
-    """
-    answer = _object(document)
-    sandbox_id = answer.get("sandboxID")
-    if not is_sandbox_id(sandbox_id):
-        raise SandboxProtocolError("the service's answer names no sandbox: sandboxID is missing or no id")
-    return RemoteSandbox(
-        sandbox_id=str(sandbox_id),
-        template=_text(answer, "templateID"),
-        envd_version=_text(answer, "envdVersion"),
-        domain=_text(answer, "domain"),
-        envd_access_token=_text(answer, "envdAccessToken"),
-        traffic_access_token=_text(answer, "trafficAccessToken"),
-        state=_text(answer, "state"),
-        ends_at_epoch_ms=parse_timestamp(_text(answer, "endAt")),
-    )
-
-
-def parse_summaries(document: Any) -> list[SandboxSummary]:
-    """Return the sandboxes of a list.
-
-    Raises:
-        SandboxProtocolError: It is no list of sandboxes.
-    """
-    if not isinstance(document, list):
-        raise SandboxProtocolError(f"a list of sandboxes was expected, got {type(document).__name__}")
-    return [_parse_summary(_object(item)) for item in document]
-
-
-def _parse_summary(item: Mapping[str, Any]) -> SandboxSummary:
-    state = _text(item, "state")
-    metadata = item.get("metadata")
-    return SandboxSummary(
-        session_id=parse_sandbox(item).sandbox_id,
-        provider_id=PROVIDER_ID,
-        status=_STATUS_BY_STATE.get(state or "running", SandboxStatus.RUNNING),
-        state=state,
-        image=_text(item, "alias") or _text(item, "templateID"),
-        labels=filter_labels(metadata) if isinstance(metadata, dict) else {},
-        created_at_epoch_ms=parse_timestamp(_text(item, "startedAt")),
-        expires_at_epoch_ms=parse_timestamp(_text(item, "endAt")),
-    )
-
-
-def parse_snapshot_id(document: Any) -> str:
-    """Return the id that `SandboxSpec.image` takes.
-
-    Raises:
-        SandboxProtocolError: There is none.
-    """
-    snapshot = _text(_object(document), "snapshotID")
-    if snapshot is None:
-        raise SandboxProtocolError("the service made a snapshot without telling its id")
-    return snapshot
-
-
-def _object(document: Any) -> Mapping[str, Any]:
-    if not isinstance(document, dict):
-        raise SandboxProtocolError(f"a JSON object was expected from the service, got {type(document).__name__}")
-    return document
-
-
-def _text(document: Mapping[str, Any], name: str) -> str | None:
-    value = document.get(name)
-    return value if isinstance(value, str) and value else None
 
 
 # --- what a refusal means ---------------------------------------------------------------------------------------

@@ -7,25 +7,27 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack
 
-from ai4j_sandbox.errors import SandboxException, SandboxNotFoundError
-from ai4j_sandbox.model import SandboxSpec, SandboxSummary
+from ai4j_sandbox.errors import SandboxException
+from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.ownership import owned_labels
-from ai4j_sandbox.spi import Health, SandboxProvider, SandboxSession, SessionDescription
-from ai4j_sandbox_wire.connection import Dialer
+from ai4j_sandbox.settings import ResolvedSettings
+from ai4j_sandbox.spi import Health, SandboxSession, SessionDescription
 from ai4j_sandbox_wire.creation import undone
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.message import Send
+from ai4j_sandbox_wire.remote_provider import RemoteProvider
+from ai4j_sandbox_wire.sandbox_records import PAUSED, RemoteSandbox
 
 from .client import E2BSandboxClient
 from .config import SETTINGS, E2BArguments, E2BSandboxConfig, e2b_config
 from .hooks import INFO
-from .payloads import PAUSED, RemoteSandbox, create_body, sent_metadata
+from .payloads import create_body, sent_metadata
 from .session import Connections, E2BSandboxSession
 
 WallClock = Callable[[], float]
 
 
-class E2BSandboxProvider(SandboxProvider):
+class E2BSandboxProvider(RemoteProvider[E2BSandboxConfig, E2BSandboxClient]):
     """Sandboxes of e2b.app, or of an E2B cluster of your own.
 
     Args:
@@ -51,19 +53,9 @@ class E2BSandboxProvider(SandboxProvider):
         wall_clock: WallClock = time.time,
         **settings: Unpack[E2BArguments],
     ) -> None:
-        unknown = sorted(set(settings) - set(E2BArguments.__annotations__))
-        if unknown:
-            raise TypeError(f"E2BSandboxProvider() got an unexpected keyword argument {unknown[0]!r}")
-        self._arguments: Mapping[str, object] = dict(settings)
-        self._allowed_origins = tuple(allowed_origins)
-        self._environ = environ
-        self._send = send
+        super().__init__(allowed_origins=allowed_origins, environ=environ, send=send, arguments=dict(settings))
         self._transport = transport
         self._wall_clock = wall_clock
-        self._senders: dict[str | None, Send] = {}
-
-    def __repr__(self) -> str:
-        return f"E2BSandboxProvider(<{len(self._arguments)} settings>)"
 
     # --- create and connect -------------------------------------------------------------------------------------
 
@@ -143,17 +135,6 @@ class E2BSandboxProvider(SandboxProvider):
 
     # --- without a session --------------------------------------------------------------------------------------
 
-    def list_sessions(self, labels: Mapping[str, str] | None = None) -> list[SandboxSummary]:
-        """Return the sandboxes that carry all of `labels`, running and paused."""
-        return self._usual_client().find(labels or {})
-
-    def destroy(self, session_id: str) -> None:
-        """Destroy a sandbox by id; one that is gone already is fine."""
-        try:
-            self._usual_client().destroy(session_id)
-        except SandboxNotFoundError:
-            return
-
     def health(self) -> Health:
         """Ask the service for one sandbox: proves address, certificate and key, and creates nothing."""
         try:
@@ -168,26 +149,18 @@ class E2BSandboxProvider(SandboxProvider):
 
     # --- making what is needed ----------------------------------------------------------------------------------
 
-    def _config(self, spec: SandboxSpec) -> E2BSandboxConfig:
-        settings = SETTINGS.resolve(spec, arguments=self._arguments, environ=self._environ)
+    def _configured(self, settings: ResolvedSettings) -> E2BSandboxConfig:
         return e2b_config(settings, self._allowed_origins)
 
-    def _usual_client(self) -> E2BSandboxClient:
-        return self._client(self._config(SandboxSpec()))
-
     def _client(self, config: E2BSandboxConfig) -> E2BSandboxClient:
-        return E2BSandboxClient(config, send=self._send or self._own_sender(config.ca_bundle))
+        return E2BSandboxClient(config, send=self._sender(config.ca_bundle))
 
-    def _own_sender(self, ca_bundle: str | None) -> Send:
-        """Return the sender that all sessions of this provider share, so that they share its connections."""
-        if ca_bundle not in self._senders:
-            # Imported late: `requests` is most of what this provider costs to load.
-            from ai4j_sandbox_wire.requests_sender import RequestsSender
+    def _make_sender(self, ca_bundle: str | None) -> Send:
+        # Imported late: `requests` is most of what this provider costs to load.
+        from ai4j_sandbox_wire.requests_sender import RequestsSender
 
-            self._senders[ca_bundle] = RequestsSender(ca_bundle=ca_bundle, setting=SETTINGS["api_url"].knobs)
-        return self._senders[ca_bundle]
+        knobs = {name: SETTINGS[name].knobs for name in ("api_url", "ca_bundle")}
+        return RequestsSender(ca_bundle=ca_bundle, ca_setting=knobs["ca_bundle"], setting=knobs["api_url"])
 
     def _dial(self, config: E2BSandboxConfig) -> DirectTransport:
-        if self._transport is not None:
-            return self._transport()
-        return DirectTransport(Dialer(ca_bundle=config.ca_bundle, setting=SETTINGS["sandbox_url"].knobs))
+        return self._transport() if self._transport else DirectTransport(self._dialer(config.ca_bundle, "sandbox_url"))

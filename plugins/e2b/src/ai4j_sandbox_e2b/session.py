@@ -5,25 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ai4j_sandbox.deadline import Deadline
-from ai4j_sandbox.errors import SandboxConfigError, SandboxNotFoundError, UnsupportedCapabilityError
+from ai4j_sandbox.errors import SandboxNotFoundError, UnsupportedCapabilityError
 from ai4j_sandbox.model import SandboxCommand
-from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox.spi import PortUrl, SessionDescription
-from ai4j_sandbox_wire.connect import unary_error
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.envd_client import EnvdClient, EnvdOptions
-from ai4j_sandbox_wire.envd_session import (
-    EnvdSession,
-    EnvdSetup,
-    RemoteState,
-    explain_foreign_answer,
-    first_explanation,
-)
-from ai4j_sandbox_wire.http import HttpClient
+from ai4j_sandbox_wire.envd_session import EnvdSession, EnvdSetup, RemoteState, envd_http
+from ai4j_sandbox_wire.sandbox_records import PAUSED, RemoteSandbox
 
 from .client import USER_AGENT, E2BSandboxClient
 from .config import PROVIDER_ID, SETTINGS, E2BSandboxConfig
-from .payloads import PAUSED, RemoteSandbox, envd_address, envd_headers, explain_edge, reachable_port
+from .payloads import envd_address, envd_headers, explain_edge, reachable_port
 
 _SHELL = ("sh", "-c")
 _DEFAULT_USER = "user"  # of every template, and to be named to an envd older than 0.4.0
@@ -39,6 +31,8 @@ class Connections:
 
 class E2BSandboxSession(EnvdSession):
     """One sandbox at E2B."""
+
+    lifetime_advice = f"raise {SETTINGS['timeout_seconds'].knobs}, or call session.extend() in time"
 
     def __init__(
         self,
@@ -84,8 +78,6 @@ class E2BSandboxSession(EnvdSession):
 
         The headers hold the sandbox's traffic token, when it was made with ``public: false``.
         """
-        if not 1 <= port <= 65535:
-            raise SandboxConfigError(f"port must be a whole number from 1 to 65535, got {port!r}")
         self._require_open()
         return reachable_port(self._config, self._sandbox, port)
 
@@ -104,8 +96,6 @@ class E2BSandboxSession(EnvdSession):
 
     def extend(self, seconds: int) -> None:
         """Let the sandbox live at least `seconds` from now; never shortens its life."""
-        if seconds < 1:
-            raise SandboxConfigError(f"seconds must be a whole number of at least 1, got {seconds!r}")
         self._require_ready()
         self._client.connect(self.session_id, seconds)
 
@@ -118,17 +108,14 @@ class E2BSandboxSession(EnvdSession):
 def envd_setup(config: E2BSandboxConfig, sandbox: RemoteSandbox, transport: DirectTransport) -> EnvdSetup:
     """Return how to reach and use the envd of a sandbox."""
     headers = envd_headers(config, sandbox) | {"User-Agent": USER_AGENT}
-    scrubber = Scrubber((config.api_key, config.envd_access_token, *sandbox.secrets))
-    http = HttpClient(
+    http = envd_http(
         envd_address(config, sandbox),
-        headers=lambda: headers,
-        send=transport.send,
-        open_stream=transport.open,
+        transport,
+        headers=headers,
         limits=config.limits,
-        explain=first_explanation(
-            explain_edge, unary_error, explain_foreign_answer(config.envd_port, SETTINGS["envd_port"].knobs)
-        ),
-        scrubber=lambda: scrubber,
+        explain=explain_edge,
+        port=(config.envd_port, SETTINGS["envd_port"].knobs),
+        secrets=(config.api_key, config.envd_access_token, *sandbox.secrets),
         where={"provider_id": PROVIDER_ID, "session_id": sandbox.sandbox_id},
     )
     options = EnvdOptions(version=sandbox.envd_version, user=config.user)
