@@ -142,3 +142,22 @@ def test_a_fault_that_makes_no_sense_is_refused(document: Any, reason: str) -> N
         parse_fault(document)
 
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Answer(status=200, body=b"[]"), r"answer\.body must be text, got b'\[\]'"),
+        (lambda: Answer(status="200"), r"answer\.status must be a whole number, got '200'"),
+        (lambda: Answer(status=True), "a whole number, got True"),
+        (lambda: Answer(status=200, headers=[]), r"answer\.headers must be a mapping, got \[\]"),
+        (lambda: Reset(handled=1), r"reset\.handled must be true or false, got 1"),
+        (lambda: Hang(seconds="1"), r"hang\.seconds must be a number or None, got '1'"),
+        (lambda: Cut(after=1, how="slowly"), r"cut\.how must be 'fin' or 'rst', got 'slowly'"),
+        (lambda: Fault(effect="cut"), r"fault\.effect must be Answer or .* or Frames, got 'cut'"),
+        (lambda: Fault(effect=Reset(), times=1.5), r"fault\.times must be a whole number or None, got 1\.5"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_where_it_is_given(make: Any, says: str) -> None:
+    with pytest.raises(FaultError, match=says):
+        make()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ai4j_sandbox import SandboxSpec
+from ai4j_sandbox import SandboxCommand, SandboxSpec, default_registry
 from ai4j_sandbox.errors import ProviderNotFoundError, SandboxConfigError, SandboxConnectionError
 from ai4j_sandbox.testing import FakeProvider
 from ai4j_sandbox_emulator import Answer, Cut, Drip, Emulator, Fault, Frames, Hang, Reset, Stall
@@ -316,3 +316,15 @@ def test_the_fixture_for_users_tests_is_a_running_emulator(request: pytest.Fixtu
     running = next(iter(make()))  # type: ignore[call-overload]
 
     assert isinstance(running, Emulator)
+
+
+@pytest.mark.parametrize(
+    ("home", "homes"),
+    [(None, {"e2b": "/home/user", "cubesandbox": "/workspace"}), ("/h", {"e2b": "/h", "cubesandbox": "/h"})],
+)
+def test_commands_begin_where_users_of_the_face_expect(home: str | None, homes: dict[str, str]) -> None:
+    with Emulator(("e2b", "cubesandbox"), home=home) as emulator:
+        for face in homes:
+            provider = default_registry().provider(face, environ=emulator.environment)
+            with provider.create_session() as session:
+                assert session.execute(SandboxCommand(command="pwd")).stdout == f"{homes[face]}\n"

@@ -1,7 +1,8 @@
 """Faults on purpose: what a test asks for is done to the next requests that fit.
 
 A `Fault` says which requests (method, path pattern, how many) and carries one effect. Effects that spoil a body
-are sans-io filters: bytes in, `Step`s out; `reply.deliver` performs the steps.
+are sans-io filters: bytes in, `Step`s out; `reply.deliver` performs the steps. A fault with a value of the wrong type
+is refused where it is made, not where it would strike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from fnmatch import fnmatchcase
-from typing import Any, Literal, Protocol
+from types import UnionType
+from typing import Any, Literal, Protocol, Union, cast, get_args, get_origin, get_type_hints
 
 from ai4j_sandbox.frozen import empty_mapping, freeze
 
@@ -22,7 +24,7 @@ Repetition = Literal["duplicate", "drop", "late"]
 
 
 class FaultError(ValueError):
-    """A fault as described in JSON makes no sense; the message says why."""
+    """A fault makes no sense; the message says why."""
 
 
 # --- what is done to a body, step by step ------------------------------------------------------------------------
@@ -65,9 +67,57 @@ class BodyFilter(Protocol):
 # --- effects --------------------------------------------------------------------------------------------------
 
 
+class _Checked:
+    """A dataclass whose fields hold what their annotations say."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for item in fields(cast("Any", self)):
+            value = getattr(self, item.name)
+            if not _fits(value, hints[item.name]):
+                name = f"{type(self).__name__.lower()}.{item.name}"
+                raise FaultError(f"{name} must be {_words(hints[item.name])}, got {value!r}")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, option) for option in get_args(hint))
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    kind = get_origin(hint) or hint
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _words(hint: Any) -> str:
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_words, get_args(hint)))
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    kind = get_origin(hint) or hint
+    return _WORDS.get(kind) or kind.__name__
+
+
+_WORDS: Mapping[Any, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Mapping: "a mapping",
+    type(None): "None",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Answer this instead of handling the request: a 429 with ``Retry-After``, HTML instead of JSON, a redirect."""
+class Answer(_Checked):
+    """Answer this instead of handling the request: a 429 with ``Retry-After``, HTML instead of JSON, a redirect.
+
+    Attributes:
+        body: Text; sent as UTF-8.
+    """
 
     status: int
     body: str = ""
@@ -75,11 +125,12 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=empty_mapping)
 
     def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
         object.__setattr__(self, "headers", freeze(self.headers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reset:
+class Reset(_Checked):
     """Reset the connection instead of answering.
 
     Attributes:
@@ -90,7 +141,7 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hang:
+class Hang(_Checked):
     """Read the request and answer nothing.
 
     Attributes:
@@ -101,7 +152,7 @@ class Hang:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Cut(_Checked):
     """Close the connection after so many bytes of the body.
 
     Attributes:
@@ -117,7 +168,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stall:
+class Stall(_Checked):
     """Send nothing for a while after so many bytes of the body.
 
     Attributes:
@@ -133,7 +184,7 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drip:
+class Drip(_Checked):
     """Send the body in small pieces with a pause after each."""
 
     size: int = 1
@@ -145,7 +196,7 @@ class Drip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frames:
+class Frames(_Checked):
     """Disturb one frame of a Connect stream.
 
     Attributes:
@@ -170,7 +221,7 @@ _EFFECTS: dict[str, type[Effect]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(_Checked):
     """One effect and the requests it hits.
 
     Attributes:

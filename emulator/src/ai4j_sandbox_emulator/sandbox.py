@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from .watching import Watcher
 RETAINED_EXIT_SECONDS = 30
 """How long a command that has ended can still be asked how it ended (envd's figure)."""
 
+# Never without proof that the processes seen are the sandbox's own: the argument is where the emulator's live.
+_END_ALL = 'space=$(readlink /proc/self/ns/pid); [ "$1" ] && [ "$space" ] && [ "$space" != "$1" ] && kill -KILL -1'
 _FIRST_MADE_UP_PID = 1000  # for providers that do not tell process ids
 _JOURNAL_ENTRIES = 10_000
 _SAMPLES = 1_000
@@ -132,8 +135,13 @@ class Sandbox:
             await self._signal_all("SIGCONT")
 
     async def end_processes(self) -> None:
-        """Kill everything inside, as a cold boot does."""
+        """Kill everything inside, as a cold boot does; also what no longer belongs to any command.
+
+        Where a sandbox has no process ids of its own, only the commands that run can be told from the host's processes.
+        """
         await self._signal_all("SIGKILL")
+        ending = SandboxCommand(command=("/bin/sh", "-c", _END_ALL, "sh", _process_space()), output_limit_bytes=0)
+        await in_thread(self.session.execute, ending)
         for process in self.running_processes():
             await process.wait_over(2)
         self._processes.clear()
@@ -210,3 +218,11 @@ class Sandbox:
         sample = await in_thread(measure, self.session, self.home, self._clock())
         self.samples.append(sample)
         return sample
+
+
+def _process_space() -> str:
+    """Return the name of the emulator's own process-id namespace; empty where the system has none."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

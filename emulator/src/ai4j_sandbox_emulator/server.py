@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, cast
 
@@ -16,7 +17,7 @@ from ai4j_sandbox.deadline import Clock
 from ai4j_sandbox.errors import SandboxConfigError
 from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.registry import SandboxRegistry, default_registry
-from ai4j_sandbox.spi import SandboxProvider, SandboxSession
+from ai4j_sandbox.spi import SandboxProvider
 
 from .admin import PREFIX, AdminApi
 from .cubesandbox.face import CubeFace
@@ -24,13 +25,16 @@ from .cubesandbox.servers import OLDER
 from .daytona.face import DaytonaFace
 from .e2b.face import E2BFace
 from .faults import FaultBoard
-from .fleet import Fleet
+from .fleet import Fleet, SessionFactory
 from .recorder import RecordedRequest, Recorder
 from .reply import Reply, answered_instead, before_handling, deliver, drop_connection
 from .sandbox import Sandbox
 
 HOST = "127.0.0.1"
 HOME = "/home/user"
+HOMES = {"cubesandbox": "/workspace", "cubesandbox-older": "/workspace"}
+"""Workspaces of faces whose users expect another one: CubeSandbox's own examples work in ``/workspace``."""
+
 MOST_REQUEST_BYTES = 16 * 1024 * 1024  # of a body that is read whole; uploads are streams
 
 _EVICTION_SECONDS = 0.05  # as often as E2B's evictor looks
@@ -72,7 +76,7 @@ class Emulator:
         faces: Which services to be.
         provider: Provider in which the commands run: its id, or a provider itself.
         port: Port of the first face; 0 for a free one. Further faces always take free ones.
-        home: Workspace and home directory inside the sandboxes.
+        home: Workspace and home directory inside the sandboxes of every face; by default `HOMES` and `HOME`.
         spec: What to create sandboxes with, instead of a workspace at `home` and the provider's defaults.
         registry: Where a provider's id is looked up; the installed ones by default.
         clock: Seconds since 1970, for lifetimes.
@@ -88,7 +92,7 @@ class Emulator:
         provider: str | SandboxProvider = "local",
         *,
         port: int = 0,
-        home: str = HOME,
+        home: str | None = None,
         spec: SandboxSpec | None = None,
         registry: SandboxRegistry | None = None,
         clock: Clock = time.time,
@@ -121,7 +125,7 @@ class Emulator:
         """
         if self._thread is not None:
             return self
-        open_session = self._session_factory()
+        open_session = self._session_factories()
         ready: _Outcome = _Outcome()
         thread = threading.Thread(target=self._serve, args=(open_session, ready), name="ai4j-emulator", daemon=True)
         thread.start()
@@ -178,24 +182,28 @@ class Emulator:
 
     # --- the server's own thread ----------------------------------------------------------------------------------
 
-    def _session_factory(self) -> Callable[[], SandboxSession]:
+    def _home_of(self, face: str) -> str:
+        return self._home or HOMES.get(face, HOME)
+
+    def _session_factories(self) -> dict[str, SessionFactory]:
+        """Return how the sessions of each face are made."""
         provider = self._provider
         if isinstance(provider, str):
             provider = (self._registry or default_registry()).provider(provider)
-        spec = self._spec or _usual_spec(provider, self._home)
-        return lambda: provider.create_session(spec)
+        specs = {name: self._spec or _usual_spec(provider, self._home_of(name)) for name in self._names}
+        return {name: partial(provider.create_session, spec) for name, spec in specs.items()}
 
-    def _serve(self, open_session: Callable[[], SandboxSession], ready: _Outcome) -> None:
+    def _serve(self, open_session: Mapping[str, SessionFactory], ready: _Outcome) -> None:
         with asyncio.Runner() as runner:
             runner.run(self._main(open_session, ready))
 
-    async def _main(self, open_session: Callable[[], SandboxSession], ready: _Outcome) -> None:
+    async def _main(self, open_session: Mapping[str, SessionFactory], ready: _Outcome) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
             try:
                 for index, name in enumerate(self._names):
-                    served = await self._open(name, open_session, self._port if index == 0 else 0)
+                    served = await self._open(name, open_session[name], self._port if index == 0 else 0)
                     stack.push_async_callback(served.close)
                     self._served[name] = served
             except BaseException as error:  # noqa: BLE001  handed to the thread that waits in `start`
@@ -209,9 +217,10 @@ class Emulator:
                     async with asyncio.timeout(_EVICTION_SECONDS):
                         await self._stopping.wait()
 
-    async def _open(self, name: str, open_session: Callable[[], SandboxSession], port: int) -> _Served:
-        fleet = Fleet(open_session, home=self._home, clock=self._clock)
-        face = FACES[name](fleet, self._home)
+    async def _open(self, name: str, open_session: SessionFactory, port: int) -> _Served:
+        home = self._home_of(name)
+        fleet = Fleet(open_session, home=home, clock=self._clock)
+        face = FACES[name](fleet, home)
         admin = AdminApi(self.faults, self.requests)
 
         async def handle(request: web.Request) -> web.StreamResponse:

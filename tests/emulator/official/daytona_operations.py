@@ -16,7 +16,7 @@ import traceback
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from daytona import (
@@ -439,7 +439,6 @@ def asynchronous_client_does_the_same(client: Daytona, sandbox: Sandbox) -> None
                 assert other.id in [each.id async for each in daytona.list()]
                 await other.set_labels({"a": "b"})
                 await other.set_autostop_interval(5)
-                await other.process.code_run("print(1)")
             finally:
                 await other.delete()
 
@@ -462,6 +461,102 @@ def asynchronous_terminal_does_the_same(client: Daytona, sandbox: Sandbox) -> No
             assert b"31 97" in b"".join(seen), seen
 
     asyncio.run(work())
+
+
+def asynchronously(work: Callable[[AsyncDaytona], Awaitable[None]]) -> None:
+    """Let something be done with an asynchronous client."""
+
+    async def connected() -> None:
+        async with AsyncDaytona() as daytona:
+            await work(daytona)
+
+    asyncio.run(connected())
+
+
+@operation
+def asynchronous_code_run_fails_and_succeeds(client: Daytona, sandbox: Sandbox) -> None:
+    async def work(daytona: AsyncDaytona) -> None:
+        other = await daytona.get(sandbox.id)
+        good, bad = await other.process.code_run("print(6 * 7)"), await other.process.code_run("1/0")
+        assert (good.result, good.exit_code, bad.exit_code) == ("42\n", 0, 1), (good, bad)
+
+    asynchronously(work)
+
+
+@operation
+def asynchronous_files_are_listed_searched_moved_and_deleted(client: Daytona, sandbox: Sandbox) -> None:
+    async def work(daytona: AsyncDaytona) -> None:
+        fs, folder = (await daytona.get(sandbox.id)).fs, fresh(sandbox)
+        await fs.upload_file(b"alpha\nbeta\n", f"{folder}/one.txt")
+        assert [match.line for match in await fs.find_files(folder, "beta")] == [2]
+        await fs.move_files(f"{folder}/one.txt", f"{folder}/two.txt")
+        await fs.set_file_permissions(f"{folder}/two.txt", mode="600")
+        assert [(each.name, each.permissions) for each in await fs.list_files(folder)] == [("two.txt", "0600")]
+        assert (await fs.search_files(folder, "*.txt")).files == [f"{folder}/two.txt"]
+        await fs.delete_file(f"{folder}/two.txt")
+        assert await fs.list_files(folder) == []
+
+    asynchronously(work)
+
+
+@operation
+def asynchronous_repository_is_changed_and_pushed(client: Daytona, sandbox: Sandbox) -> None:
+    repo, origin = repository(sandbox)
+
+    async def work(daytona: AsyncDaytona) -> None:
+        other = await daytona.get(sandbox.id)
+        await other.fs.upload_file(b"two\n", f"{repo}/b.txt")
+        assert [each.name for each in (await other.git.status(repo)).file_status] == ["b.txt"]
+        await other.git.create_branch(repo, "topic")
+        await other.git.checkout_branch(repo, "main")
+        await other.git.add(repo, ["b.txt"])
+        commit = await other.git.commit(repo, "two", "Name", "name@example.org")
+        await other.git.push(repo)
+        assert sorted((await other.git.branches(repo)).branches) == ["main", "topic"]
+        assert commit.sha in (await other.process.exec(f"git -C {origin} log --format=%H")).result
+
+    asynchronously(work)
+
+
+@operation
+def asynchronous_volumes_and_snapshots_are_listed(client: Daytona, sandbox: Sandbox) -> None:
+    async def work(daytona: AsyncDaytona) -> None:
+        volume = await daytona.volume.get(f"volume-{uuid.uuid4().hex[:8]}", create=True)
+        assert volume.id in [each.id for each in await daytona.volume.list()]
+        await daytona.volume.delete(volume)
+        page = await daytona.snapshot.list()
+        assert (await daytona.snapshot.get(page.items[0].name)).name == page.items[0].name
+
+    asynchronously(work)
+
+
+@operation
+def asynchronous_sandbox_has_labels_intervals_and_a_life(client: Daytona, sandbox: Sandbox) -> None:
+    mark = uuid.uuid4().hex
+
+    async def work(daytona: AsyncDaytona) -> None:
+        other = await daytona.create(CreateSandboxFromSnapshotParams(labels={"mark": mark}))
+        try:
+            found = [each.id async for each in daytona.list(ListSandboxesQuery(labels={"mark": mark}))]
+            assert found == [other.id], found
+            await other.set_labels({"mark": "changed"})
+            await other.set_autostop_interval(60)
+            await other.set_auto_archive_interval(120)
+            await other.set_auto_delete_interval(180)
+            await other.refresh_data()
+            told = (other.labels["mark"], other.auto_stop_interval, other.auto_archive_interval)
+            assert (*told, other.auto_delete_interval) == ("changed", 60, 120, 180)
+            await other.stop()
+            await other.start()
+            assert (await other.process.exec("echo again")).result == "again\n"
+            await other.stop()
+            await other.archive()
+            await other.refresh_data()
+            assert other.state == "archived", other.state
+        finally:
+            await other.delete()
+
+    asynchronously(work)
 
 
 def until(claim: Callable[[], bool]) -> None:

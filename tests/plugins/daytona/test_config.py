@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -63,6 +64,49 @@ def test_values_come_from_environment_spec_and_config_together() -> None:
     assert (found.sandbox_id, found.sandbox_name) == ("id-1", "work")
     assert (found.delete_on_close, found.destroys_attached) == (True, True)
     assert found.limits.connect_seconds == 1.234
+
+
+@pytest.mark.parametrize(
+    ("variable", "key", "value", "read"),
+    [
+        ("DAYTONA_API_KEY", "apiKey", "given", lambda found: found.api_key),
+        ("DAYTONA_API_URL", "apiUrl", "https://given", lambda found: str(found.api_url)),
+        ("DAYTONA_TOOLBOX_PROXY_URL", "toolboxProxyUrl", "https://given", lambda found: str(found.toolbox_proxy_url)),
+        ("DAYTONA_ORGANIZATION_ID", "organizationId", "given", lambda found: found.organization_id),
+        ("DAYTONA_TARGET", "target", "given", lambda found: found.create.target),
+        (None, "sandboxId", "given", lambda found: found.sandbox_id),
+        (None, "sandboxName", "given", lambda found: found.sandbox_name),
+        (None, "name", "given", lambda found: found.sandbox_name),
+        (None, "createIfMissing", False, lambda found: found.create_if_missing),
+        (None, "deleteOnClose", True, lambda found: found.delete_on_close),
+        (None, "snapshot", "given", lambda found: found.create.snapshot),
+        (None, "image", "given", lambda found: found.create.image),
+        (None, "env", {"A": "b"}, lambda found: dict(found.create.environment)),
+        (None, "connectTimeoutMillis", 2000, lambda found: found.limits.connect_seconds * 1000),
+        (None, "readTimeoutMillis", 2000, lambda found: found.limits.read_seconds * 1000),
+        (None, "startTimeoutMillis", 2000, lambda found: found.start_seconds * 1000),
+        (None, "pollIntervalMillis", 2000, lambda found: found.poll_seconds * 1000),
+    ],
+)
+def test_every_row_of_the_contracts_table_works(
+    variable: str | None, key: str, value: Any, read: Callable[[DaytonaSandboxConfig], Any]
+) -> None:
+    assert read(config({key: value, "apiKey": "own"} if key != "apiKey" else {key: value})) == value
+    if variable is not None:
+        assert read(config(environ={variable: value})) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "read"),
+    [
+        ("workspace_id", lambda found: found.sandbox_name),
+        ("image", lambda found: found.create.snapshot),
+    ],
+)
+def test_fields_of_the_spec_that_the_contract_names_work(
+    field: str, read: Callable[[DaytonaSandboxConfig], Any]
+) -> None:
+    assert read(config(**{field: "given"})) == "given"
 
 
 def test_config_beats_the_specs_field_and_a_constructor_argument_beats_both() -> None:

@@ -11,10 +11,12 @@ import pytest
 from ai4j_sandbox.errors import (
     SandboxAuthError,
     SandboxCleanupError,
+    SandboxConfigError,
     SandboxException,
     SandboxNotFoundError,
     SandboxProtocolError,
     SandboxSessionClosedError,
+    SandboxSessionLostError,
     SandboxTimeoutError,
 )
 from ai4j_sandbox.model import SandboxCommand, SandboxSpec, SandboxStatus
@@ -28,6 +30,8 @@ LIST = "GET /sandbox"
 PROXY = "GET /sandbox/id-1/toolbox-proxy-url"
 RESET = Reply(ending=Ending.RESET, body=b"x")
 NOT_FOUND = answer({"message": "not found"}, 404)
+DELETED = answer({"id": "id-1", "state": "destroying"})
+SIGN_IN = Reply(headers={"Content-Type": "text/html"}, body=b"<html><title>Sign in</title></html>")
 FAST = {"pollIntervalMillis": 10}
 
 
@@ -135,7 +139,7 @@ def test_somebody_else_who_creates_the_name_first_is_attached_to() -> None:
 
 
 def test_attached_sandbox_is_deleted_only_if_the_document_says_so() -> None:
-    with DaytonaStub({DELETE: answer({})}) as stub:
+    with DaytonaStub({DELETE: DELETED}) as stub:
         stub.play(GET, answer(stub.sandbox()))
         stub.provider(delete_on_close=True).create_session(spec(sandboxId="id-1")).close()
         assert DELETE not in stub.calls
@@ -259,7 +263,7 @@ def no_proxy(stub: DaytonaStub) -> None:
 
 @pytest.mark.parametrize("arrange", [failing_start, never_started, no_proxy])
 def test_creation_that_fails_later_deletes_what_it_made(arrange: Callable[[DaytonaStub], None]) -> None:
-    with DaytonaStub({DELETE: answer({})}) as stub:
+    with DaytonaStub({DELETE: DELETED}) as stub:
         arrange(stub)
         with pytest.raises(SandboxException) as caught:
             stub.provider().create_session(spec(startTimeoutMillis=200))
@@ -278,7 +282,7 @@ def test_creation_and_its_cleanup_that_both_fail_say_so() -> None:
 
 
 def test_creation_whose_answer_is_lost_is_looked_for_by_its_tag_and_deleted() -> None:
-    with DaytonaStub({CREATE: RESET, DELETE: answer({})}) as stub:
+    with DaytonaStub({CREATE: RESET, DELETE: DELETED}) as stub:
 
         def listed(request: Recorded) -> Reply:
             (body,) = stub.bodies(CREATE)
@@ -295,7 +299,7 @@ def test_creation_whose_answer_is_lost_is_looked_for_by_its_tag_and_deleted() ->
 # --- closing ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answers", [[NOT_FOUND], [answer({"message": "state change in progress"}, 409), answer({})]])
+@pytest.mark.parametrize("answers", [[NOT_FOUND], [answer({"message": "state change in progress"}, 409), DELETED]])
 def test_close_succeeds_when_the_sandbox_is_gone_or_busy_for_a_moment(answers: list[Answer]) -> None:
     with DaytonaStub({DELETE: answers}) as stub:
         stub.play(CREATE, answer(stub.sandbox()))
@@ -305,9 +309,9 @@ def test_close_succeeds_when_the_sandbox_is_gone_or_busy_for_a_moment(answers: l
     assert session.status is SandboxStatus.CLOSED
 
 
-@pytest.mark.parametrize("first", [answer({"message": "no"}, 401), answer({"message": "no"}, 500)])
+@pytest.mark.parametrize("first", [answer({"message": "no"}, 401), answer({"message": "no"}, 500), answer({}, 403)])
 def test_close_that_fails_says_so_refuses_commands_and_can_be_tried_again(first: Reply) -> None:
-    with DaytonaStub({DELETE: [first, answer({})]}) as stub:
+    with DaytonaStub({DELETE: [first, DELETED]}) as stub:
         stub.play(CREATE, answer(stub.sandbox()))
         session = stub.provider().create_session(spec(deleteOnClose=True))
         with pytest.raises(SandboxCleanupError):
@@ -319,6 +323,93 @@ def test_close_that_fails_says_so_refuses_commands_and_can_be_tried_again(first:
 
     assert session.status is SandboxStatus.CLOSED
     assert stub.calls.count(DELETE) == 2
+
+
+@pytest.mark.parametrize("taken", [answer({}), Reply(), answer({"id": "id-1", "state": "started"})])
+def test_deletion_whose_answer_proves_nothing_is_looked_at(taken: Reply) -> None:
+    with DaytonaStub({DELETE: taken, GET: NOT_FOUND}) as stub:
+        stub.provider().destroy("id-1")
+
+    assert stub.calls == [DELETE, GET]
+
+
+@pytest.mark.parametrize("taken", [SIGN_IN, answer([]), answer({}), Reply()])
+def test_deletion_that_left_the_sandbox_alive_is_never_success(taken: Reply) -> None:
+    with DaytonaStub({DELETE: taken}) as stub:
+        stub.play(CREATE, answer(stub.sandbox()))
+        stub.play(GET, answer(stub.sandbox()))
+        session = stub.provider().create_session(spec(deleteOnClose=True))
+        with pytest.raises(SandboxCleanupError) as closing:
+            session.close()
+        with pytest.raises(SandboxCleanupError) as destroying:
+            stub.provider().destroy("id-1")
+        stub.play(DELETE, DELETED)
+        session.close()
+
+    assert closing.value.may_still_exist
+    assert destroying.value.may_still_exist
+
+
+@pytest.mark.parametrize("call", ["stop", "archive", "pause"])
+@pytest.mark.parametrize("taken", [SIGN_IN, answer([])])
+def test_change_that_something_else_answered_is_never_success(call: str, taken: Reply) -> None:
+    with DaytonaStub({f"POST /sandbox/id-1/{call}": taken}) as stub:
+        stub.play(GET, answer(stub.sandbox(sandboxClass="linux-vm")))
+        with stub.provider().connect("id-1") as session, pytest.raises(SandboxProtocolError):
+            getattr(session, call)()
+
+
+def test_change_that_does_not_happen_is_never_success() -> None:
+    with DaytonaStub({"POST /sandbox/id-1/archive": Reply()}) as stub:
+        stub.play(GET, answer(stub.sandbox()))
+        attached = stub.provider().connect("id-1", spec(startTimeoutMillis=500))
+        with attached as session, pytest.raises(SandboxTimeoutError, match="it is started"):
+            session.archive()
+
+
+def test_archive_of_a_sandbox_that_is_gone_says_so_and_stopping_it_is_fine() -> None:
+    with DaytonaStub({f"POST /sandbox/id-1/{call}": answer({}) for call in ("stop", "archive")}) as stub:
+        stub.play(GET, answer(stub.sandbox()), NOT_FOUND)
+        with stub.provider().connect("id-1") as session:
+            session.stop()
+            with pytest.raises(SandboxSessionLostError, match="deleted"):
+                session.archive()
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("seconds must be a whole number of at least 1", lambda session: session.extend("5")),
+        ("seconds must be a whole number of at least 1", lambda session: session.extend(0)),
+        ("seconds must be a whole number of at least 1", lambda session: session.extend(True)),
+        ("port must be a whole number from 1 to 65535", lambda session: session.port_url("80")),
+        ("port must be a whole number from 1 to 65535", lambda session: session.port_url(65536)),
+        ("seconds must be a whole number from 1 to 86400", lambda session: session.signed_port_url(80, "60")),
+        ("name must be text", lambda session: session.snapshot(5)),
+        ("mode must be a whole number from 0 to", lambda session: session._files().set_permissions("a", mode="644")),
+    ],
+)
+def test_wrong_argument_is_told_by_its_name_and_nothing_is_sent(words: str, call: Callable[[Any], object]) -> None:
+    with DaytonaStub({}) as stub:
+        stub.play(GET, answer(stub.sandbox()))
+        with stub.provider().connect("id-1") as session, pytest.raises(SandboxConfigError, match=words):
+            call(session)
+
+    assert stub.calls == [GET]
+
+
+@pytest.mark.parametrize("wrong", [None, "", "..", 5])
+def test_id_that_is_none_is_a_wrong_argument(wrong: Any) -> None:
+    with DaytonaStub({}) as stub:
+        with pytest.raises(SandboxConfigError, match="id must"):
+            stub.provider().connect(wrong)
+        with pytest.raises(SandboxConfigError, match="id must"):
+            stub.provider().destroy(wrong)
+
+    assert stub.calls == []
 
 
 # --- where the key goes ----------------------------------------------------------------------------------------------
@@ -337,7 +428,7 @@ def test_configured_proxy_wins_over_the_one_the_service_names() -> None:
 
 @pytest.mark.parametrize("proxy", ["http://proxy.example/toolbox", "http://10.0.0.1"])
 def test_proxy_that_is_named_without_proof_gets_no_key(proxy: str) -> None:
-    with DaytonaStub({DELETE: answer({})}) as stub:
+    with DaytonaStub({DELETE: DELETED}) as stub:
         stub.play(CREATE, answer(stub.sandbox() | {"toolboxProxyUrl": proxy}))
         with pytest.raises(SandboxAuthError, match="DAYTONA_TOOLBOX_PROXY_URL"):
             stub.provider().create_session(spec())

@@ -6,25 +6,32 @@ import base64
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from ai4j_sandbox.errors import (
     Outcome,
     SandboxAuthError,
+    SandboxConfigError,
+    SandboxConflictError,
     SandboxConnectionError,
     SandboxException,
     SandboxOutcomeUnknownError,
+    SandboxPausedError,
     SandboxProtocolError,
     SandboxSessionLostError,
+    SandboxUnreachableError,
     UnsupportedCapabilityError,
 )
 from ai4j_sandbox.model import SandboxCommand, SandboxEvent, SandboxSpec, StreamMode
-from ai4j_sandbox.spi import SandboxSession, SupportsPause
+from ai4j_sandbox.spi import SandboxSession, SupportsBackground, SupportsPause
 from ai4j_sandbox_daytona import DaytonaSandboxProvider, DaytonaSandboxSession
+from ai4j_sandbox_daytona.files import DaytonaFiles
+from ai4j_sandbox_daytona.git import GitCredential
 from ai4j_sandbox_daytona.wrapping import Running
 from ai4j_sandbox_emulator import Emulator
+from ai4j_sandbox_emulator.daytona.requests import MACHINE_SNAPSHOT
 from support.daytona_stub import DaytonaStub, answer, executed
 from support.http_stub import Ending, Recorded, Reply
 from support.secrets import CANARY, assert_no_secret, everything_said
@@ -65,17 +72,20 @@ def test_plain_command_is_one_call(stub: DaytonaStub, session: SandboxSession) -
     assert stub.calls == [GET, EXECUTE]
 
 
+@pytest.mark.parametrize(
+    ("millis", "inside", "backstop"), [(45_000, 4500, 55), (1, 1, 11), (999, 100, 11), (1001, 101, 12)]
+)
 def test_limit_of_the_command_is_kept_inside_and_backed_by_the_services_own(
-    stub: DaytonaStub, session: SandboxSession
+    stub: DaytonaStub, session: SandboxSession, millis: int, inside: int, backstop: int
 ) -> None:
-    command = SandboxCommand(command="true", timeout_millis=45_000)
+    command = SandboxCommand(command="true", timeout_millis=millis)
     stub.play(EXECUTE, done(command))
 
     session.execute(command)
 
     (body,) = stub.bodies(EXECUTE)
-    assert " 4500 " in body["command"]  # centiseconds
-    assert 45 < body["timeout"] < 120
+    assert f" '' {inside} '' " in body["command"]  # centiseconds, between directory and input
+    assert body["timeout"] == backstop  # seconds
 
 
 def test_variables_travel_in_their_own_field(stub: DaytonaStub, session: SandboxSession) -> None:
@@ -169,6 +179,17 @@ def test_command_whose_answer_is_lost_is_sent_once_and_its_outcome_is_unknown(
     assert stub.calls.count(EXECUTE) == 1
 
 
+def test_answer_that_is_cut_at_any_byte_is_never_a_result(stub: DaytonaStub, session: SandboxSession) -> None:
+    command = SandboxCommand(command="true")
+    whole = done(command, b"out", b"err").body
+    for size in range(len(whole)):
+        stub.play(EXECUTE, Reply(ending=Ending.CUT, headers={"Content-Type": "application/json"}, body=whole[:size]))
+        with pytest.raises(SandboxOutcomeUnknownError):
+            session.execute(command)
+
+    assert stub.calls.count(EXECUTE) == len(whole)
+
+
 def test_command_that_is_never_answered_is_sent_once_and_times_out(stub: DaytonaStub, session: SandboxSession) -> None:
     sent = []
 
@@ -217,12 +238,169 @@ def test_toolbox_that_cannot_be_reached_says_that_nothing_ran(stub: DaytonaStub)
     assert caught.value.outcome is Outcome.NOT_STARTED
 
 
-@pytest.mark.parametrize("body", [b"<html>sign in</html>", b"[]", b'{"exitCode":"0"}', b'{"exitCode":0,"result":7}'])
-def test_answer_that_is_none_is_a_protocol_error(stub: DaytonaStub, session: SandboxSession, body: bytes) -> None:
-    stub.play(EXECUTE, Reply(headers={"Content-Type": "application/json"}, body=body))
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+@pytest.mark.parametrize(
+    "body", [b"<html>sign in</html>", b"[]", b"", b'{"exitCode":"0"}', b'{"exitCode":0,"result":7}']
+)
+@pytest.mark.parametrize("stdin_open", [True, False])
+def test_answer_that_is_none_is_a_protocol_error(
+    stub: DaytonaStub, session: SandboxSession, kind: str, body: bytes, stdin_open: bool
+) -> None:
+    stub.play(EXECUTE, Reply(headers={"Content-Type": kind}, body=body))
 
-    with pytest.raises((SandboxProtocolError, SandboxOutcomeUnknownError)):
-        session.execute(SandboxCommand(command="true"))
+    with pytest.raises(SandboxProtocolError) as caught:
+        session.execute(SandboxCommand(command="true", keep_stdin_open=stdin_open))
+
+    assert (caught.value.outcome, caught.value.retryable) == (Outcome.UNKNOWN, False)
+    assert sum(b"ai4j-run" in request.body or b"done" in request.body for request in stub.http.requests) == 1
+
+
+SIGN_IN = Reply(headers={"Content-Type": "text/html"}, body=b"<html>sign in</html>")
+NOT_OUR_SCRIPT = executed()
+
+
+@pytest.mark.parametrize(
+    ("work", "pages"),
+    [
+        (lambda files: files.remove("a"), [SIGN_IN, answer([1]), Reply(), NOT_OUR_SCRIPT]),
+        (lambda files: files.move("a", "b"), [SIGN_IN, answer([1]), Reply(), NOT_OUR_SCRIPT]),
+        (lambda files: files.make_dir("a"), [SIGN_IN, answer([1]), Reply(), NOT_OUR_SCRIPT]),
+        (lambda files: files.write("a", "text"), [SIGN_IN, answer([1]), Reply(), NOT_OUR_SCRIPT]),
+        (lambda files: files.read("a"), [SIGN_IN]),
+        (lambda files: files.set_permissions("a", mode=0o644), [SIGN_IN, answer([1])]),
+        (lambda files: files.find_text("a", "b"), [SIGN_IN, answer([1]), answer({}), Reply()]),
+        (lambda files: files.search("a", "b"), [SIGN_IN, answer([1]), answer({"files": [1]}), Reply()]),
+    ],
+)
+def test_file_operation_that_something_else_answered_is_never_success(
+    stub: DaytonaStub, session: SandboxSession, work: Callable[[DaytonaFiles], object], pages: list[Reply]
+) -> None:
+    for page in pages:
+        stub.answer_all_else(page)
+        with pytest.raises(SandboxProtocolError):
+            work(session._files())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", ["stopped", "archived", "destroyed"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda session: session.files.read("a"),
+        lambda session: session.files.write("a", "text"),
+        lambda session: session.files.remove("a"),
+        lambda session: session.git.status("a"),
+        lambda session: session.git.push("a"),
+        lambda session: session.list_processes(),
+        lambda session: session.start(SandboxCommand(command="true")),
+        lambda session: session.execute(SandboxCommand(command="true")),
+    ],
+)
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        answer({"message": "bad request: no IP address found. Is the Sandbox started?"}, 400),
+        Reply(status=502),
+        Reply(status=404),
+        Reply(status=504, headers={"Content-Type": "text/html"}, body=b"<html>gateway</html>"),
+    ],
+)
+def test_sandbox_that_was_stopped_or_deleted_elsewhere_is_a_lost_session_whatever_is_asked(
+    stub: DaytonaStub,
+    session: SandboxSession,
+    state: str,
+    work: Callable[[DaytonaSandboxSession], object],
+    refusal: Reply,
+) -> None:
+    stub.play(GET, answer(stub.sandbox(state)))
+    stub.answer_all_else(refusal)
+
+    with pytest.raises(SandboxSessionLostError):
+        work(session)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("page", [b'{"message":"bad gateway"}', b"<html>bad gateway</html>", b""])
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("way", ["execute", "start"])
+def test_gateway_that_answers_for_the_sandbox_leaves_the_outcome_unknown(
+    stub: DaytonaStub, session: SandboxSession, page: bytes, status: int, way: str
+) -> None:
+    stub.play(EXECUTE, Reply(status=status, body=page))
+    command = SandboxCommand(command="make deploy", timeout_millis=60_000)
+
+    with pytest.raises(SandboxUnreachableError) as caught:
+        getattr(session, way)(command)
+
+    error = caught.value
+    assert (error.outcome, error.retryable, error.http_status) == (Outcome.UNKNOWN, False, status)
+    assert stub.calls.count(EXECUTE) == 1
+
+
+def test_input_that_cannot_be_uploaded_says_that_nothing_ran(stub: DaytonaStub, session: SandboxSession) -> None:
+    stub.play("POST /id-1/files/bulk-upload", Reply(status=502))
+
+    with pytest.raises(SandboxException) as caught:
+        session.execute(SandboxCommand(command="cat", stdin=b"x" * 200_000))
+
+    assert caught.value.outcome is Outcome.NOT_STARTED
+    assert EXECUTE not in stub.calls
+
+
+def test_news_that_are_refused_leave_the_outcome_of_the_command_unknown(
+    stub: DaytonaStub, session: SandboxSession
+) -> None:
+    command = SandboxCommand(command="sleep 9")
+    live = f"AI4J:{Running(command.command_id).mark}:live - - 0 0\n----.\n"
+    stub.play(EXECUTE, executed(live), answer({"message": "not found"}, 404))
+
+    process = session.start(command)
+    with pytest.raises(SandboxOutcomeUnknownError):
+        process.wait()
+
+
+def test_limit_that_the_service_had_to_keep_leaves_nobody_behind(stub: DaytonaStub, session: SandboxSession) -> None:
+    stub.play(EXECUTE, answer({"statusCode": 408, "message": "command execution timeout"}, 408), executed())
+    command = SandboxCommand(command="sleep 9", timeout_millis=500)
+
+    session.execute(command)
+
+    kill = stub.bodies(EXECUTE)[1]["command"]
+    assert "KILL" in kill
+    assert Running(command.command_id).mark in kill
+
+
+def test_password_that_git_repeats_is_in_no_error(stub: DaytonaStub, session: SandboxSession) -> None:
+    credential = GitCredential(username="me", password=CANARY)
+    stub.answer_all_else(
+        answer({"message": f"fatal: could not read from https://me:{CANARY}@host, tried {CANARY}"}, 500)
+    )
+
+    for work in (
+        lambda git: git.clone("https://host/r", "r", credential=credential),
+        lambda git: git.push("r", credential),
+        lambda git: git.pull("r", credential),
+    ):
+        with pytest.raises(SandboxException) as caught:
+            work(session.git)  # type: ignore[attr-defined]
+        assert_no_secret(everything_said(caught.value), repr(credential))
+
+
+@pytest.mark.parametrize("given", [{}, {"hash": 5}, []])
+def test_commit_without_a_hash_is_a_protocol_error(stub: DaytonaStub, session: SandboxSession, given: object) -> None:
+    stub.play("POST /id-1/git/commit", answer(given))
+
+    with pytest.raises(SandboxProtocolError):
+        session.git.commit("r", "m", author="a", email="e")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "given", [[], {"currentBranch": 5}, {"currentBranch": "m", "ahead": "1"}, {"currentBranch": "m", "fileStatus": 5},
+              {"currentBranch": "m", "fileStatus": [{}]}]
+)  # fmt: skip
+def test_git_status_that_is_none_is_a_protocol_error(stub: DaytonaStub, session: SandboxSession, given: object) -> None:
+    stub.play("GET /id-1/git/status", answer(given))
+
+    with pytest.raises(SandboxProtocolError):
+        session.git.status("r")  # type: ignore[attr-defined]
 
 
 def test_canary_is_nowhere_but_in_the_requests_headers(stub: DaytonaStub, caplog: pytest.LogCaptureFixture) -> None:
@@ -256,8 +434,73 @@ def test_plain_command_is_one_call_for_real(emulator: Emulator, real: DaytonaSan
     assert [request.path.rpartition("/")[2] for request in emulator.requests.all()] == ["execute"]
 
 
+def test_command_of_a_machine_that_is_paused_is_found_again_after_it_is_resumed(
+    provider: DaytonaSandboxProvider,
+) -> None:
+    with provider.create_session(SandboxSpec(image=MACHINE_SNAPSHOT, config={"deleteOnClose": True})) as session:
+        command = SandboxCommand(command="echo up; until [ -e go ]; do sleep 0.05; done; echo done")
+        process = session.start(command)
+        session.require(SupportsPause).pause()
+
+        with pytest.raises(SandboxPausedError, match="paused"):
+            process.wait()
+        with pytest.raises(SandboxConflictError, match=r"resume\(\)") as refused:
+            session.execute(SandboxCommand(command="true"))
+        session.require(SupportsPause).resume()
+        found = session.require(SupportsBackground).attach(command.command_id)
+        session.files.write("go", "")
+
+        assert refused.value.outcome is Outcome.NOT_STARTED
+        assert found.wait().stdout == "done\n"
+
+
+@pytest.mark.parametrize("output", [
+    "\x01\x01\x01looks like a session's log",
+    "AAAAAAAAAAVoZWxsbw==",
+    "AI4J:00000000000000000000000000000000:done 0 - 0 0\n----.\n",
+    "{\"exitCode\":7}",
+])  # fmt: skip
+def test_output_that_looks_like_protocol_is_kept_whole(real: DaytonaSandboxSession, output: str) -> None:
+    assert real.execute(SandboxCommand(command="cat", stdin=output)).stdout == output
+    assert real.execute(SandboxCommand(command=f"cat <<'EOF'\n{output}\nEOF")).stdout == f"{output}\n"
+
+
+@pytest.mark.parametrize("command", [
+    SandboxCommand(command="echo " + "x" * 200_000),
+    SandboxCommand(command=("echo", "x" * 200_000)),
+    SandboxCommand(command="echo $BIG", environment={"BIG": "x" * 200_000}),
+])  # fmt: skip
+def test_what_is_too_long_for_the_system_is_told_and_is_no_result(
+    real: DaytonaSandboxSession, command: SandboxCommand
+) -> None:
+    with pytest.raises(SandboxConfigError, match="128 KiB") as caught:
+        real.execute(command)
+
+    assert caught.value.outcome is Outcome.NOT_STARTED
+
+
+def test_output_that_the_sandbox_has_no_room_for_is_told_and_is_no_result(real: DaytonaSandboxSession) -> None:
+    fill = SandboxCommand(command="cat /dev/zero >/tmp/fill 2>/dev/null")
+    real.execute(fill)
+
+    with pytest.raises(SandboxException, match="/tmp is full") as caught:
+        real.execute(SandboxCommand(command="printf %100000s"))
+    real.files.remove("/tmp/fill")
+
+    assert caught.value.outcome is Outcome.COMPLETED
+    assert real.execute(SandboxCommand(command="echo again")).stdout == "again\n"
+
+
+def test_line_is_run_as_it_is(real: DaytonaSandboxSession) -> None:
+    heredoc = real.execute(SandboxCommand(command="cat <<'EOF'\nhi\nEOF", stdin="x"))
+    variable = real.execute(SandboxCommand(command='printf %s "$MY_VAR"', environment={"MY_VAR": "two  words "}))
+
+    assert (heredoc.stdout, heredoc.exit_code) == ("hi\n", 0)
+    assert variable.stdout == "two  words "
+
+
 def test_container_cannot_be_paused_and_says_what_it_can(real: DaytonaSandboxSession) -> None:
-    with pytest.raises(UnsupportedCapabilityError, match="Pause"):
+    with pytest.raises(UnsupportedCapabilityError, match="does not support pause"):
         real.require(SupportsPause)
 
 

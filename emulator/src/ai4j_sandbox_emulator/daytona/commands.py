@@ -134,6 +134,19 @@ def _seconds(body: Any) -> int:
     return seconds
 
 
+def whole(value: object, name: str, default: int) -> int:
+    """Return a whole number of at least 1, given as such or as text.
+
+    Raises:
+        ToolboxError: 400: it is none.
+    """
+    if not value:
+        return default
+    if not str(value).isdecimal():
+        raise ToolboxError(400, f"cannot unmarshal {name} into a number")
+    return int(str(value))
+
+
 def _now() -> float:
     return asyncio.get_running_loop().time()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -35,10 +36,19 @@ class ControlApi:
         fleet: The sandboxes.
         api_key: The only key accepted; ``None`` for any.
         change_seconds: How long a sandbox shows that it is on its way to another state.
+        let_go: Ends what the daemon of a sandbox keeps running, before the sandbox stops or goes.
     """
 
-    def __init__(self, fleet: Fleet, api_key: str | None, change_seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        api_key: str | None,
+        change_seconds: float = 0.0,
+        *,
+        let_go: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._fleet = fleet
+        self._let_go = let_go
         self._api_key = api_key
         self._change_seconds = change_seconds
         self._records: dict[str, Record] = {}
@@ -144,13 +154,14 @@ class ControlApi:
             raise unknown_sandbox(parameters["sandbox"])
         return record
 
-    def _settled(self, parameters: dict[str, str]) -> tuple[Record, Sandbox]:
-        """Return a sandbox that is not on its way to another state."""
+    def _settled(self, parameters: dict[str, str], also: str | None = None) -> tuple[Record, Sandbox]:
+        """Return a sandbox that is not on its way to another state, but for one that is allowed."""
         record = self._known(parameters)
         sandbox = self._fleet.find(record.sandbox_id)
         if sandbox is None:
             raise unknown_sandbox(parameters["sandbox"])
-        if record.is_changing(self._fleet.clock()):
+        now = self._fleet.clock()
+        if record.is_changing(now) and record.shown(now) != also:
             raise ApiError(409, "Sandbox state change in progress")
         return record, sandbox
 
@@ -219,10 +230,11 @@ class ControlApi:
         del self._records[record.sandbox_id]
         record.name = f"DESTROYED_{record.name}_{int(now * 1000)}"
         record.become("destroying", now)
+        await self._let_go(record.sandbox_id)
         await self._fleet.kill(sandbox)
 
     async def _start(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        record, sandbox = self._settled(parameters)
+        record, sandbox = self._settled(parameters, also="archiving")
         if record.state != "started":
             passing = {"archived": "restoring", "paused": "resuming"}.get(record.state, "starting")
             await self._fleet.resume(sandbox, _FOREVER_SECONDS)
@@ -239,6 +251,7 @@ class ControlApi:
             return self._answer(request, record)
         if record.state == "paused":
             await self._fleet.resume(sandbox, _FOREVER_SECONDS)
+        await self._let_go(record.sandbox_id)
         await self._fleet.pause(sandbox, keep_memory=False)
         record.become("stopped", self._fleet.clock(), ("stopping",), self._change_seconds)
         return self._answer(request, record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
@@ -21,7 +22,7 @@ from ai4j_sandbox_emulator.routing import Handler, Match, Router
 from ai4j_sandbox_emulator.sandbox import Sandbox
 
 from . import filesystem, repositories
-from .commands import parse_code_run, parse_execute, run
+from .commands import parse_code_run, parse_execute, run, whole
 from .errors import Envelopes, ToolboxError
 from .records import Record
 from .shells import ShellCommand, Shells, merged, split
@@ -156,9 +157,10 @@ class Daemon:
         except SandboxException as error:
             return self._envelopes.reply(ToolboxError(500, error.message), request)
 
-    async def stop(self, sandbox_id: str) -> None:
-        """End the sessions of a sandbox that stops or goes."""
+    async def let_go(self, sandbox_id: str) -> None:
+        """End the sessions and terminals of a sandbox that stops or goes."""
         await self._shells.delete_all(sandbox_id)
+        await self._terminals.delete_all(sandbox_id)
 
     # --- facts ------------------------------------------------------------------------------------------------------
 
@@ -270,7 +272,8 @@ class Daemon:
 
     async def _resize_terminal(self, call: Call) -> Reply:
         body, terminal = await call.body(), self._terminals.find(call.sandbox, call.parameters["pty"])
-        await self._terminals.resize(terminal, int(body.get("cols") or 80), int(body.get("rows") or 24))
+        size = (whole(body.get("cols"), "cols", 80), whole(body.get("rows"), "rows", 24))
+        await self._terminals.resize(terminal, *size)
         return json_reply(terminal.described())
 
     async def _connect_terminal(self, call: Call) -> Reply:
@@ -283,7 +286,7 @@ class Daemon:
 
     async def _list_files(self, call: Call) -> Reply:
         path = call.path() if call.request.query.get("path") else call.sandbox.home
-        depth = int(call.request.query.get("depth", "1"))
+        depth = whole(call.request.query.get("depth"), "depth", 1)
         return json_reply(await _in_files(filesystem.listing, call.files, path, depth))
 
     async def _delete_file(self, call: Call) -> Reply:
@@ -438,7 +441,10 @@ def _offered_variables(request: web.Request) -> dict[str, str]:
         name, _, encoded = offer.strip().partition("~")
         if name == "X-Daytona-Pty-Envs" and encoded:
             padded = encoded + "=" * (-len(encoded) % 4)
-            variables: dict[str, str] = json.loads(base64.urlsafe_b64decode(padded))
+            try:
+                variables: dict[str, str] = json.loads(base64.urlsafe_b64decode(padded))
+            except ValueError as error:
+                raise ToolboxError(400, "the variables cannot be read") from error
             return variables
     return {}
 
@@ -455,9 +461,10 @@ def _range(header: str | None, size: int) -> tuple[int, int]:
     """
     if header is None:
         return 0, size
-    first, _, last = header.removeprefix("bytes=").partition("-")
-    start = int(first) if first else max(0, size - int(last))
-    end = min(size, int(last) + 1) if first and last else size
+    asked = re.fullmatch(r"bytes=(\d*)-(\d*)", header)
+    first, last = asked.groups() if asked else ("", "")
+    start = int(first) if first else size - int(last or 0)
+    start, end = max(0, start), min(size, int(last) + 1) if first and last else size
     if start >= end:
         raise ToolboxError(416, "invalid range", wordless=True)
     return start, end - start

@@ -37,9 +37,9 @@ class DaytonaFace:
     ) -> None:
         self.name = "daytona-newer" if newer else "daytona"
         self._api_key = api_key
-        self._control = ControlApi(fleet, api_key, change_seconds)
         self._envelopes = Envelopes(newer)
         self._daemon = Daemon(self._envelopes)
+        self._control = ControlApi(fleet, api_key, change_seconds, let_go=self._daemon.let_go)
 
     def environment(self, url: str) -> dict[str, str]:
         """Return the variables that make a client use this face at `url`."""

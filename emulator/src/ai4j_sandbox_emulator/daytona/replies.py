@@ -12,7 +12,13 @@ from .records import Record
 from .requests import DEFAULT_SNAPSHOT, MACHINE_SNAPSHOT
 
 ORGANIZATION = "00000000-0000-4000-8000-000000000001"
-_DESIRED = {"started": "started", "stopped": "stopped", "archived": "archived", "paused": "paused"}
+_DESIRED = {
+    "started": "started",
+    "stopped": "stopped",
+    "archived": "archived",
+    "paused": "paused",
+    "destroying": "destroyed",
+}
 
 
 def time_text(seconds: float) -> str:

@@ -11,6 +11,7 @@ import re
 import shlex
 import uuid
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,8 @@ ENTRYPOINT = "entrypoint"
 
 _PREFIXES = {OutputStream.STDOUT: STDOUT_PREFIX, OutputStream.STDERR: STDERR_PREFIX}
 _FRAME_BYTES = 1024
+# The session's shell makes the pipe; a file in its place would take the input and give it to nobody.
+_FEED = 'rounds=0; until [ -p "$1" ] || [ "$((rounds += 1))" -gt 200 ]; do sleep 0.01; done; [ ! -p "$1" ] || cat >"$1"'
 _END = re.compile(rb"\x1eDAYTONA-END:([0-9a-f]+):(\d+)\x1e\n")
 
 
@@ -136,7 +139,7 @@ class ShellSession:
         if command.exit_code is not None or not command.is_async:
             raise ToolboxError(410, "command already completed", code="COMMAND_ALREADY_COMPLETED")
         line = data if data.endswith("\n") else f"{data}\n"
-        feeder = SandboxCommand(command=("/bin/sh", "-c", 'cat >"$1"', "sh", self._input(command)), stdin=line)
+        feeder = SandboxCommand(command=("/bin/sh", "-c", _FEED, "sh", self._input(command)), stdin=line)
         while command is not self._current:
             await asyncio.sleep(0.01)
         await in_thread(self._sandbox.session.execute, feeder)
@@ -266,10 +269,8 @@ class Shells:
         """End the sessions of a sandbox that stops or goes."""
         for owner, session_id in [key for key in self._sessions if key[0] == sandbox_id]:
             session = self._sessions.pop((owner, session_id))
-            try:
+            with suppress(SandboxException):
                 await session.close()
-            except SandboxException:
-                continue
 
 
 def split(log: bytes) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from ai4j_sandbox.process import OutputChunk
 from ai4j_sandbox_emulator.process import EmulatedProcess, Ended, Failed, Listener
 from ai4j_sandbox_emulator.sandbox import Sandbox
 
-from .commands import started, variables
+from .commands import started, variables, whole
 from .errors import ToolboxError
 
 _EXIT_CONTROL = "X-Daytona-Pty-Exit-Control"  # a newer client that offers it is told the end in a frame of its own
@@ -62,9 +63,9 @@ class Terminals:
         Raises:
             ToolboxError: 400: it does not fit; 409: there is one of that id.
         """
-        terminal_id = body.get("id") if isinstance(body, dict) else None
-        columns, rows = int(body.get("cols") or 80), int(body.get("rows") or 24)
-        if not terminal_id or columns > _LARGEST or rows > _LARGEST:
+        terminal_id = body.get("id")
+        columns, rows = whole(body.get("cols"), "cols", 80), whole(body.get("rows"), "rows", 24)
+        if not isinstance(terminal_id, str) or not terminal_id or columns > _LARGEST or rows > _LARGEST:
             raise ToolboxError(400, "an id and a sensible size are required")
         if (sandbox.sandbox_id, terminal_id) in self._terminals:
             raise ToolboxError(409, "PTY session already exists")
@@ -130,6 +131,13 @@ class Terminals:
         terminal = self.find(sandbox, terminal_id)
         del self._terminals[sandbox.sandbox_id, terminal_id]
         await terminal.process.kill_tree("SIGKILL")
+
+    async def delete_all(self, sandbox_id: str) -> None:
+        """End the terminals of a sandbox that stops or goes."""
+        for key in [key for key in self._terminals if key[0] == sandbox_id]:
+            terminal = self._terminals.pop(key)
+            with suppress(SandboxException):
+                await terminal.process.kill_tree("SIGKILL")
 
     async def serve(self, request: web.Request, sandbox: Sandbox, terminal: Terminal) -> web.WebSocketResponse:
         """Connect a client with a terminal until either ends."""

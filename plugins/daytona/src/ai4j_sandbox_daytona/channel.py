@@ -14,18 +14,22 @@ import contextlib
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
     Outcome,
-    SandboxConnectionError,
+    SandboxConfigError,
+    SandboxConflictError,
     SandboxException,
     SandboxNotFoundError,
     SandboxOutcomeUnknownError,
+    SandboxPausedError,
     SandboxProtocolError,
-    SandboxTimeoutError,
+    SandboxSessionLostError,
+    SandboxUnreachableError,
+    SessionState,
 )
 from ai4j_sandbox.model import OutputStream, SandboxCommand
 from ai4j_sandbox.process import OutputChunk, ProcessChannel, ProcessExit
@@ -42,8 +46,11 @@ _TIDY_SECONDS = 2.0
 _FEED_SECONDS = 60.0
 _ANSWER_BYTES = 4 * INLINE_BYTES  # base64, as JSON, with air
 
-Diagnose = Callable[[SandboxException], SandboxException | None]
-"""Finds out why a command's call failed: the error to raise, or ``None`` when nothing better is known."""
+_TOO_LATE = 408  # the service kept the limit itself, and lost the output
+_CANNOT_EXECUTE = 126
+_TOO_LONG = "Argument list too long"
+_NO_ANSWER = (None, 502, 503, 504)  # the sandbox itself said nothing
+_TELL_ALL = (SandboxSessionLostError, SandboxProtocolError, SandboxOutcomeUnknownError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +59,7 @@ class Launch:
 
     toolbox: Toolbox
     command: SandboxCommand
-    diagnose: Diagnose
+    told_to_end: threading.Event = field(default_factory=threading.Event)
 
     @property
     def running(self) -> Running:
@@ -60,18 +67,22 @@ class Launch:
         return Running(self.command.command_id)
 
     def send_input(self) -> Input:
-        """Bring the command's input into the sandbox, as far as its text cannot carry it; return where it then is."""
+        """Bring the command's input into the sandbox, as far as its text cannot carry it; return where it then is.
+
+        Raises:
+            SandboxException: It could not be sent; the command was not started.
+        """
         stdin = self.command.stdin_bytes
-        if self.command.keep_stdin_open:
-            if stdin:
-                self.toolbox.write_file(self.running.path("in"), [stdin])
-            return Input.OPEN
         if not stdin:
-            return Input.NONE
-        if len(stdin) <= INLINE_INPUT_BYTES:
+            return Input.OPEN if self.command.keep_stdin_open else Input.NONE
+        if len(stdin) <= INLINE_INPUT_BYTES and not self.command.keep_stdin_open:
             return Input.INLINE
-        self.toolbox.write_file(self.running.path("in"), _slices(stdin))
-        return Input.FILE
+        try:
+            self.toolbox.write_file(self.running.path("in"), _slices(stdin))
+        except SandboxException as error:
+            error.outcome = Outcome.NOT_STARTED
+            raise
+        return Input.OPEN if self.command.keep_stdin_open else Input.FILE
 
     def kill(self, signal: str) -> Answer:
         """Signal the command and all its descendants.
@@ -79,8 +90,16 @@ class Launch:
         Raises:
             SandboxException: The sandbox could not be reached, or not in time.
         """
+        if signal.removeprefix("SIG") in ("TERM", "KILL"):
+            self.told_to_end.set()
         text = self.toolbox.ask(self.running.kill_text(signal), seconds=KILL_SECONDS)
         return self.understood(text)
+
+    def end_survivors(self) -> None:
+        """Once the command has ended: kill what ignored the signal that ended it, if one did."""
+        if self.told_to_end.is_set():
+            with contextlib.suppress(SandboxException):
+                self.toolbox.ask(self.running.kill_left_text(), seconds=KILL_SECONDS)
 
     def tidy(self, text: str) -> None:
         """Run a text that only tidies up; that it cannot be run does no harm."""
@@ -112,14 +131,26 @@ class Launch:
             return SandboxException("nothing can be written to the sandbox's /tmp", outcome=Outcome.NOT_STARTED)
         return None
 
-    def lost(self, cause: SandboxException) -> SandboxException:
-        """Return what a failed call means for a command that may have run."""
-        if cause.outcome is Outcome.NOT_STARTED and isinstance(cause, SandboxConnectionError):
-            return self.diagnose(cause) or cause
-        if cause.http_status is not None and cause.http_status < 500 and cause.http_status != 404:
-            return cause  # the service refused, for a reason of its own
-        return self.diagnose(cause) or SandboxOutcomeUnknownError(
-            f"the command's end never arrived: {cause.message}", hint="it may still run in the sandbox"
+    def lost(self, cause: SandboxException, *, runs: bool = False) -> SandboxException:
+        """Return what a failed call means for the command.
+
+        Args:
+            runs: The command had been started by an earlier call.
+        """
+        if isinstance(cause, _TELL_ALL) or (cause.outcome is Outcome.NOT_STARTED and not runs):
+            return cause
+        if isinstance(cause, SandboxConflictError):
+            kind: type[SandboxOutcomeUnknownError] = SandboxPausedError
+        elif cause.session_state is SessionState.INTACT and cause.http_status in _NO_ANSWER:
+            kind = SandboxUnreachableError
+        else:
+            kind = SandboxOutcomeUnknownError
+        return kind(
+            f"the command's end never arrived: {cause.message}",
+            hint=cause.hint or "it may still run in the sandbox",
+            http_status=cause.http_status,
+            request_id=cause.request_id,
+            session_state=cause.session_state,
         )
 
 
@@ -127,16 +158,21 @@ STOPPED_EARLY = ProcessExit(exit_code=None, status_text="it was stopped before i
 
 
 class RunChannel(ProcessChannel):
-    """A command that one call runs to its end. Made by `start`."""
+    """A command that one call runs to its end. Made by `start`.
 
-    def __init__(self, launch: Launch, execution: Execution) -> None:
+    Args:
+        ours: It is a script of ours, so that what the service says by itself is no answer to it.
+    """
+
+    def __init__(self, launch: Launch, execution: Execution, *, ours: bool) -> None:
         self._launch = launch
         self._execution = execution
+        self._ours = ours
         self._pieces: Iterator[OutputChunk | ProcessExit] | None = None  # known once the answer has come
         self._may_be_left = False
 
     @classmethod
-    def start(cls, launch: Launch) -> RunChannel:
+    def start(cls, launch: Launch, *, ours: bool = False) -> RunChannel:
         """Send the command, once.
 
         Raises:
@@ -151,7 +187,7 @@ class RunChannel(ProcessChannel):
             )
         except SandboxException as error:
             raise launch.lost(error) from None
-        return cls(launch, execution)
+        return cls(launch, execution, ours=ours)
 
     def receive(self, timeout: float | None) -> OutputChunk | ProcessExit | None:
         """Return the next piece of output or the exit (`ProcessChannel.receive`)."""
@@ -188,12 +224,15 @@ class RunChannel(ProcessChannel):
 
     def _understood(self, outcome: Executed | SandboxException) -> Iterator[OutputChunk | ProcessExit]:
         launch = self._launch
-        if isinstance(outcome, SandboxTimeoutError) and launch.command.timeout_millis is not None:
+        if isinstance(outcome, SandboxException):
+            if outcome.http_status != _TOO_LATE or launch.command.timeout_millis is None:
+                raise launch.lost(outcome)
+            with contextlib.suppress(SandboxException):
+                launch.kill("KILL")  # the service ends a process group, and whoever left it lives on
+            launch.tidy(launch.running.clean_text())
             yield ProcessExit(exit_code=None, timed_out=True, status_text=outcome.message)
             return
-        if isinstance(outcome, SandboxException):
-            raise launch.lost(outcome)
-        answer = parse_answer(launch.running, outcome.output)
+        answer = launch.understood(outcome.output) if self._ours else parse_answer(launch.running, outcome.output)
         if answer is None:
             yield from _plain(outcome)
             return
@@ -204,6 +243,9 @@ class RunChannel(ProcessChannel):
             yield STOPPED_EARLY
             return
         yield from self._output(answer)
+        launch.end_survivors()
+        if answer.full:
+            raise _full_disk()
         yield ProcessExit(exit_code=answer.exit_code, timed_out=answer.late)
 
     def _output(self, answer: Answer) -> Iterator[OutputChunk]:
@@ -248,7 +290,7 @@ class FollowChannel(ProcessChannel):
     def __init__(self, launch: Launch, offsets: tuple[int, int] = (0, 0)) -> None:
         self._launch = launch
         self._offsets = dict(zip(OutputStream, offsets, strict=True))
-        self._ready: deque[OutputChunk | ProcessExit] = deque()
+        self._ready: deque[OutputChunk | ProcessExit | SandboxException] = deque()
         self._backlog: Iterator[OutputChunk] = iter(())
         self._over = False
         self._leftovers: str | None = launch.running.loosen_text()  # what `close` has to run
@@ -337,7 +379,10 @@ class FollowChannel(ProcessChannel):
     def _next(self) -> OutputChunk | ProcessExit | None:
         if not self._ready:
             self._ready.extend(piece for piece in [next(self._backlog, None)] if piece is not None)
-        return self._ready.popleft() if self._ready else None
+        piece = self._ready.popleft() if self._ready else None
+        if isinstance(piece, SandboxException):
+            raise piece
+        return piece
 
     def _look(self, seconds: float) -> None:
         out, err = (self._offsets[stream] for stream in (OutputStream.STDOUT, OutputStream.STDERR))
@@ -345,7 +390,7 @@ class FollowChannel(ProcessChannel):
         try:
             answer = self._launch.understood(self._launch.toolbox.ask(text, wait_seconds=seconds))
         except SandboxException as error:
-            raise self._launch.lost(error) from None
+            raise self._launch.lost(error, runs=True) from None
         self._take(answer)
 
     def _take(self, answer: Answer) -> None:
@@ -360,11 +405,12 @@ class FollowChannel(ProcessChannel):
         self._ready += self._chunk(OutputStream.STDOUT, answer.stdout[0])
         self._ready += self._chunk(OutputStream.STDERR, answer.stderr[0])
         if answer.word is Word.DONE:
-            self._end(ProcessExit(exit_code=answer.exit_code, timed_out=answer.late))
+            self._end(_full_disk() if answer.full else ProcessExit(exit_code=answer.exit_code, timed_out=answer.late))
 
-    def _end(self, end: ProcessExit) -> None:
+    def _end(self, end: ProcessExit | SandboxException) -> None:
         self._over = True
         self._ready.append(end)
+        self._launch.end_survivors()
         if self._leftovers is not None:
             self._leftovers = self._launch.running.clean_text()
 
@@ -394,8 +440,26 @@ class FollowChannel(ProcessChannel):
             raise SandboxException("the command has ended, or no longer reads its input")
 
 
+def _full_disk() -> SandboxException:
+    return SandboxException(
+        "the command ended, but not all of its output could be kept: the sandbox's /tmp is full",
+        hint="remove files there, or let the command write less",
+        outcome=Outcome.COMPLETED,
+        session_state=SessionState.INTACT,
+    )
+
+
 def _plain(executed: Executed) -> Iterator[OutputChunk | ProcessExit]:
-    """Yield an answer that our script did not give: the service's own exit code, and both streams in one."""
+    """Yield an answer that our script did not give: the service's own exit code, and both streams in one.
+
+    Raises:
+        SandboxConfigError: The system cannot hand the command over; it was not started.
+    """
+    if executed.exit_code == _CANNOT_EXECUTE and _TOO_LONG in executed.output:
+        raise SandboxConfigError(
+            "the command's line, an argument or a variable is longer than the sandbox's system takes (128 KiB each)",
+            hint="send long text as stdin or as a file",
+        )
     if executed.exit_code is None or executed.exit_code < 0:
         words = executed.output.strip() or "the service told no exit code"
         yield ProcessExit(exit_code=None, status_text=words[:500])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -11,23 +10,27 @@ from typing import Any
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
     Outcome,
+    SandboxCleanupError,
     SandboxConflictError,
     SandboxException,
     SandboxNotFoundError,
+    SandboxPausedError,
     SandboxRateLimitError,
+    SandboxSessionLostError,
     SandboxTimeoutError,
+    SessionState,
 )
 from ai4j_sandbox.model import SandboxSummary
 from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox.spi import PortUrl
 from ai4j_sandbox_wire.base_url import path_segment
+from ai4j_sandbox_wire.creation import remove_created
 from ai4j_sandbox_wire.http import HttpClient
-from ai4j_sandbox_wire.message import Send
+from ai4j_sandbox_wire.message import Body, Send
 
 from .config import PROVIDER_ID, SETTINGS, DaytonaSandboxConfig
 from .hooks import INFO
 from .payloads import (
-    CREATE_TAG,
     RemoteSandbox,
     Stage,
     explain_control,
@@ -35,6 +38,7 @@ from .payloads import (
     parse_port,
     parse_sandbox,
     parse_url,
+    says_gone,
     summary_of,
 )
 
@@ -47,19 +51,18 @@ _FIRST_PAUSE_SECONDS = 0.1
 _PAUSE_GROWTH = 1.5
 _PAGE_SIZE = 100
 _DELETE_SECONDS = 30.0  # a sandbox that is starting or stopping cannot be deleted at once
-_LOOKUP_PAUSES = (0.3, 1.0)
 
 
 class DaytonaSandboxClient:
     """Calls the control API of one service. Thread-safe.
 
     Args:
-        send: Sends one request; `requests` by default.
+        send: Sends one request.
         sleep: How to wait.
     """
 
     def __init__(
-        self, config: DaytonaSandboxConfig, *, send: Send | None = None, sleep: Callable[[float], None] = time.sleep
+        self, config: DaytonaSandboxConfig, *, send: Send, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._config = config
         self._http = HttpClient(
@@ -121,25 +124,42 @@ class DaytonaSandboxClient:
             sandbox = self._look_again(sandbox, deadline)
         return sandbox
 
-    def delete(self, sandbox_id: str, deadline: Deadline | None = None) -> None:
+    def destroy(self, sandbox_id: str, deadline: Deadline | None = None) -> None:
         """Delete a sandbox; one that is on its way to another state, as soon as it has arrived there.
 
         Raises:
             SandboxNotFoundError: It does not exist.
+            SandboxCleanupError: The service took the order, and the sandbox is still there.
             SandboxException: It could not be deleted.
         """
         deadline = deadline or Deadline(_DELETE_SECONDS)
+        if not says_gone(self._delete(sandbox_id, deadline)):
+            self._require_gone(sandbox_id, deadline)
+
+    def _delete(self, sandbox_id: str, deadline: Deadline) -> Any:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                self._http.call("DELETE", _path(sandbox_id), deadline=deadline, operation="close")
-                return
+                return self._order("DELETE", sandbox_id, deadline=deadline, operation="destroy")
             except SandboxConflictError:
                 left = deadline.remaining()
                 if left is not None and left <= pause:
                     raise
                 self._sleep(pause)
                 pause = min(pause * 2, 1.0)
+
+    def _require_gone(self, sandbox_id: str, deadline: Deadline) -> None:
+        """Look, because the answer to the deletion proves nothing."""
+        try:
+            sandbox = self.describe(sandbox_id, deadline)
+        except SandboxNotFoundError:
+            return
+        if sandbox.stage is not Stage.GONE:
+            raise SandboxCleanupError(
+                f"the service took the order to delete the sandbox {sandbox_id}, which is still {sandbox.condition}",
+                operation="destroy",
+                session_id=sandbox_id,
+            )
 
     def act(self, sandbox_id: str, action: str, **query: bool) -> None:
         """Have the service do something with a sandbox: ``stop``, ``archive``, ``pause``.
@@ -148,40 +168,66 @@ class DaytonaSandboxClient:
             SandboxConflictError: It is on its way to another state.
             SandboxException: It cannot be done.
         """
-        self._http.call("POST", f"{_path(sandbox_id)}/{action}", query=query, operation=action)
+        self._order("POST", sandbox_id, f"/{action}", query=query, operation=action)
 
-    def await_state(self, sandbox_id: str, *states: str) -> None:
-        """Return once a sandbox is in one of the states; one that is gone counts.
+    def await_state(self, sandbox_id: str, *states: str, may_be_gone: bool = False) -> None:
+        """Return once a sandbox is in one of the states, or gone, if it may be.
 
         Raises:
+            SandboxSessionLostError: It is gone.
             SandboxException: It failed, or did not get there in time.
         """
         deadline, pause = Deadline(self._config.start_seconds), _FIRST_PAUSE_SECONDS
-        while True:
-            try:
-                sandbox = self.describe(sandbox_id, deadline)
-            except SandboxNotFoundError:
-                return
-            if sandbox.state in states:
-                return
-            if sandbox.stage is Stage.FAILED:
-                raise _failed(sandbox)
-            self._wait(sandbox, pause, deadline)
-            pause = min(pause * _PAUSE_GROWTH, self._config.poll_seconds)
+        try:
+            sandbox = self.describe(sandbox_id, deadline)
+            while sandbox.state not in states and sandbox.stage is not Stage.GONE:
+                if sandbox.stage is Stage.FAILED:
+                    raise _failed(sandbox)
+                self._wait(sandbox, pause, deadline)
+                pause = min(pause * _PAUSE_GROWTH, self._config.poll_seconds)
+                sandbox = self._look_again(sandbox, deadline)
+        except SandboxNotFoundError:
+            gone = True
+        else:
+            gone = sandbox.stage is Stage.GONE
+        if gone and not may_be_gone:
+            raise SandboxSessionLostError("the sandbox is gone: it was deleted", session_id=sandbox_id)
+
+    def why_unreachable(self, sandbox_id: str, cause: SandboxException) -> SandboxException:
+        """Return what became of a sandbox whose toolbox does not answer as it should.
+
+        That is `cause` itself when nobody knows, and when the sandbox runs, which it then says (`SessionState.INTACT`).
+        """
+        context: dict[str, Any] = {"http_status": cause.http_status, "outcome": cause.outcome}
+        try:
+            sandbox = self.describe(sandbox_id, Deadline(PROBE_SECONDS))
+        except SandboxNotFoundError:
+            return SandboxSessionLostError("the sandbox is gone: it was deleted", **context)
+        except SandboxException:
+            return cause
+        if sandbox.stage is Stage.READY:
+            cause.session_state = SessionState.INTACT
+            return cause
+        if sandbox.is_paused:
+            kind = SandboxConflictError if cause.outcome is Outcome.NOT_STARTED else SandboxPausedError
+            return kind("the sandbox is paused", hint="call session.resume()", retryable=False, **context)
+        return SandboxSessionLostError(
+            f"the sandbox does not run; it is {sandbox.condition}",
+            hint=f"call session.resume(), or raise {SETTINGS['auto_stop_minutes'].knobs}",
+            **context,
+        )
 
     def keep_alive(self, sandbox_id: str) -> None:
         """Let the sandbox's time of rest begin anew."""
-        self._http.call("POST", f"{_path(sandbox_id)}/last-activity", idempotent=True, operation="extend")
+        self._order("POST", sandbox_id, "/last-activity", idempotent=True, operation="extend")
 
     def set_auto_stop(self, sandbox_id: str, minutes: int) -> None:
         """Say after how many minutes of rest a sandbox stops; 0 for never."""
-        self._http.call("POST", f"{_path(sandbox_id)}/autostop/{minutes}", idempotent=True, operation="extend")
+        self._order("POST", sandbox_id, f"/autostop/{minutes}", idempotent=True, operation="extend")
 
     def set_labels(self, sandbox_id: str, labels: Mapping[str, str]) -> None:
         """Replace all labels of a sandbox."""
-        self._http.call(
-            "PUT", f"{_path(sandbox_id)}/labels", json={"labels": dict(labels)}, idempotent=True, operation="label"
-        )
+        self._order("PUT", sandbox_id, "/labels", json={"labels": dict(labels)}, idempotent=True, operation="label")
 
     def toolbox_proxy_url(self, sandbox_id: str, deadline: Deadline | None = None) -> str:
         """Return where the proxy in front of a sandbox's toolbox is."""
@@ -199,7 +245,7 @@ class DaytonaSandboxClient:
 
     def snapshot(self, sandbox_id: str, name: str) -> None:
         """Keep a sandbox's state as a snapshot; returns once the service has taken the order."""
-        self._http.call("POST", f"{_path(sandbox_id)}/snapshot", json={"name": name}, operation="snapshot")
+        self._order("POST", sandbox_id, "/snapshot", json={"name": name}, operation="snapshot")
 
     # --- many sandboxes -----------------------------------------------------------------------------------------
 
@@ -209,20 +255,12 @@ class DaytonaSandboxClient:
 
     def probe(self) -> None:
         """Ask for one sandbox: proves address, certificate and key."""
-        self._http.json("GET", "/sandbox", query={"limit": 1}, deadline=Deadline(PROBE_SECONDS), operation="health")
+        deadline = Deadline(PROBE_SECONDS)
+        parse_page(self._http.json("GET", "/sandbox", query={"limit": 1}, deadline=deadline, operation="health"))
 
     def remove_created(self, tag: str) -> bool:
         """Delete the sandbox of a creation whose answer was lost; whether there was one."""
-        for pause in (*_LOOKUP_PAUSES, None):
-            deadline = Deadline(PROBE_SECONDS)
-            found = self._find({CREATE_TAG: tag}, deadline)
-            for sandbox in found:
-                with contextlib.suppress(SandboxNotFoundError):
-                    self.delete(sandbox.sandbox_id, deadline)
-            if found or pause is None:
-                return bool(found)
-            self._sleep(pause)
-        return False
+        return remove_created(self, tag, self._sleep)
 
     def _find(self, labels: Mapping[str, str], deadline: Deadline | None) -> list[RemoteSandbox]:
         deadline = deadline or Deadline(self._http.limits.call_seconds)
@@ -239,13 +277,19 @@ class DaytonaSandboxClient:
             if cursor is None or not page:
                 return found
 
+    # --- how ---------------------------------------------------------------------------------------------------
+
+    def _order(self, method: str, sandbox_id: str, path: str = "", **call: Any) -> Any:
+        """Make a call that changes a sandbox; what it has changed, if that matters, is looked at afterwards."""
+        return self._http.json(method, f"{_path(sandbox_id)}{path}", expect=Body.ACKNOWLEDGEMENT, **call)
+
     # --- waiting ------------------------------------------------------------------------------------------------
 
     def _set_going(self, sandbox: RemoteSandbox, deadline: Deadline) -> bool:
         """Ask the service to start or mend a sandbox; ``False`` when it is busy with it and must be asked again."""
         action = "recover" if sandbox.stage is Stage.FAILED else "start"
         try:
-            self._http.call("POST", f"{_path(sandbox.sandbox_id)}/{action}", deadline=deadline, operation="start")
+            self._order("POST", sandbox.sandbox_id, f"/{action}", deadline=deadline, operation="start")
         except SandboxConflictError:
             self._wait(sandbox, self._config.poll_seconds, deadline)
             return False
@@ -273,7 +317,7 @@ class DaytonaSandboxClient:
         """
         if deadline.expired:
             raise SandboxTimeoutError(
-                f"the sandbox {sandbox.sandbox_id} did not get ready in time; it is {sandbox.condition}",
+                f"the change of the sandbox {sandbox.sandbox_id} took too long; it is {sandbox.condition}",
                 hint=f"raise {SETTINGS['start_timeout_millis'].knobs}",
                 session_id=sandbox.sandbox_id,
             )

@@ -17,14 +17,17 @@ from typing import Any
 from ai4j_sandbox import shell_scripts
 from ai4j_sandbox.errors import (
     Outcome,
+    SandboxConfigError,
     SandboxException,
     SandboxFileError,
     SandboxNotFoundError,
     SandboxProtocolError,
+    SandboxSessionLostError,
     SessionState,
 )
 from ai4j_sandbox.files import ShellFiles, Start, require_success, script_command
 from ai4j_sandbox.shell_scripts import path_argument
+from ai4j_sandbox_wire.message import Body
 
 from .toolbox import Toolbox
 
@@ -47,6 +50,9 @@ if [ -e "$target" ]; then
 fi
 exec mv -f "$2" "$target"
 """
+
+
+_NOT_ABOUT_THE_FILE = (SandboxSessionLostError, SandboxProtocolError, SandboxFileError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,22 +98,25 @@ class DaytonaFiles(ShellFiles):
     def find_text(self, path: str, text: str) -> list[Found]:
         """Return the lines below a directory that contain `text`, literally."""
         with _file_errors(path):
-            found = self._toolbox.call("GET", "/files/find", query={"path": path, "pattern": text})
-        return [
-            Found(path=str(item["file"]), line=int(item["line"]), content=str(item["content"]))
-            for item in _objects(found)
-        ]
+            query = {"path": path, "pattern": text}
+            found = self._toolbox.call("GET", "/files/find", query=query, expect=Body.LIST)
+        return [_found(item) for item in found]
 
     def search(self, path: str, pattern: str) -> list[str]:
         """Return the paths below a directory whose last component matches a glob pattern."""
         with _file_errors(path):
-            found = self._toolbox.call("GET", "/files/search", query={"path": path, "pattern": pattern})
-        return [str(item) for item in (found or {}).get("files") or ()]
+            query = {"path": path, "pattern": pattern}
+            found = self._toolbox.call("GET", "/files/search", query=query, expect=Body.OBJECT).get("files")
+        if not isinstance(found, list | None) or not all(isinstance(item, str) for item in found or ()):
+            raise SandboxProtocolError("a list of paths was expected from the toolbox")
+        return found or []
 
     def set_permissions(
         self, path: str, *, mode: int | None = None, owner: str | None = None, group: str | None = None
     ) -> None:
         """Change mode (``0o644``), owner or group of a path."""
+        if mode is not None and not (type(mode) is int and 0 <= mode <= 0o7777):
+            raise SandboxConfigError(f"mode must be a whole number from 0 to 0o7777, got {mode!r}")
         octal = None if mode is None else f"{mode:04o}"
         with _file_errors(path):
             self._toolbox.call(
@@ -142,7 +151,7 @@ def _file_errors(path: str) -> Iterator[None]:
             f"{path!r} does not exist", http_status=error.http_status, session_state=SessionState.UNKNOWN
         ) from None
     except SandboxException as error:
-        if error.http_status not in (400, 403, 409, 500):
+        if isinstance(error, _NOT_ABOUT_THE_FILE) or error.http_status not in (400, 403, 409, 500):
             raise
         reason = "is a directory, or cannot be read or written" if error.http_status == 400 else "refused"
         raise SandboxFileError(
@@ -154,7 +163,8 @@ def _file_errors(path: str) -> Iterator[None]:
         ) from None
 
 
-def _objects(answer: Any) -> list[dict[str, Any]]:
-    if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
-        raise SandboxProtocolError("a list of matches was expected from the toolbox")
-    return answer
+def _found(item: Any) -> Found:
+    match item:
+        case {"file": str(path), "line": int(line), "content": str(content)}:
+            return Found(path=path, line=line, content=content)
+    raise SandboxProtocolError("the toolbox answered something else than a match")

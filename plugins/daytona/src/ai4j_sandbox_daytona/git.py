@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ai4j_sandbox.errors import SandboxProtocolError
+from ai4j_sandbox.errors import SandboxException, SandboxProtocolError
+from ai4j_sandbox.redaction import Scrubber
+from ai4j_sandbox_wire.message import Body
 
 from .toolbox import Toolbox
 
@@ -56,22 +58,21 @@ class DaytonaGit:
         credential: GitCredential | None = None,
     ) -> None:
         """Clone a repository into a new directory."""
-        self._post("clone", url=url, path=path, branch=branch, commit_id=commit, **_signed_in(credential))
+        self._signed_in("clone", credential, url=url, path=path, branch=branch, commit_id=commit)
 
     def status(self, path: str) -> GitStatus:
         """Return the branch and what differs from its last commit."""
-        answer = self._object(self._toolbox.call("GET", "/git/status", query={"path": path}))
-        return GitStatus(
-            branch=str(answer.get("currentBranch", "")),
-            ahead=int(answer.get("ahead") or 0),
-            behind=int(answer.get("behind") or 0),
-            files=tuple(_file(item) for item in answer.get("fileStatus") or ()),
-        )
+        answer = self._toolbox.call("GET", "/git/status", query={"path": path}, expect=Body.OBJECT)
+        match answer.get("currentBranch"), answer.get("ahead") or 0, answer.get("behind") or 0:
+            case str(branch), int(ahead), int(behind):
+                files = tuple(_file(item) for item in _list(answer, "fileStatus"))
+                return GitStatus(branch=branch, ahead=ahead, behind=behind, files=files)
+        raise _unexpected("a git status")
 
     def branches(self, path: str) -> list[str]:
         """Return the names of the branches."""
-        answer = self._object(self._toolbox.call("GET", "/git/branches", query={"path": path}))
-        return [str(name) for name in answer.get("branches") or ()]
+        answer = self._toolbox.call("GET", "/git/branches", query={"path": path}, expect=Body.OBJECT)
+        return [str(name) for name in _list(answer, "branches")]
 
     def create_branch(self, path: str, name: str) -> None:
         """Create a branch from the current commit."""
@@ -91,34 +92,48 @@ class DaytonaGit:
 
     def commit(self, path: str, message: str, *, author: str, email: str) -> str:
         """Commit what is staged; return the commit's hash."""
-        answer = self._object(self._post("commit", path=path, message=message, author=author, email=email))
-        return str(answer.get("hash", ""))
+        body = {"path": path, "message": message, "author": author, "email": email}
+        answer = self._toolbox.call("POST", "/git/commit", json=body, expect=Body.OBJECT)
+        if not isinstance(answer.get("hash"), str):
+            raise _unexpected("a commit's hash")
+        return str(answer["hash"])
 
     def push(self, path: str, credential: GitCredential | None = None) -> None:
         """Push the current branch."""
-        self._post("push", path=path, **_signed_in(credential))
+        self._signed_in("push", credential, path=path)
 
     def pull(self, path: str, credential: GitCredential | None = None) -> None:
         """Pull the current branch."""
-        self._post("pull", path=path, **_signed_in(credential))
+        self._signed_in("pull", credential, path=path)
 
-    def _post(self, call: str, **body: object) -> Any:
+    def _signed_in(self, call: str, credential: GitCredential | None, **body: object) -> None:
+        if credential is None:
+            self._post(call, **body)
+            return
+        try:
+            self._post(call, **body, username=credential.username, password=credential.password)
+        except SandboxException as error:
+            error.scrubbed(Scrubber((credential.password,)))  # git may quote what it was given
+            raise
+
+    def _post(self, call: str, **body: object) -> None:
         given = {name: value for name, value in body.items() if value is not None}
-        return self._toolbox.call("POST", f"/git/{call}", json=given)
-
-    def _object(self, answer: Any) -> dict[str, Any]:
-        if not isinstance(answer, dict):
-            raise SandboxProtocolError(f"an object was expected from git, got {type(answer).__name__}")
-        return answer
+        self._toolbox.call("POST", f"/git/{call}", json=given)
 
 
-def _signed_in(credential: GitCredential | None) -> dict[str, str]:
-    return {} if credential is None else {"username": credential.username, "password": credential.password}
+def _list(answer: dict[str, Any], name: str) -> list[Any]:
+    value = answer.get(name) or []
+    if not isinstance(value, list):
+        raise _unexpected(f"a list of {name}")
+    return value
 
 
 def _file(item: Any) -> GitFile:
-    if not isinstance(item, dict):
-        raise SandboxProtocolError("a file of the git status is no object")
-    return GitFile(
-        path=str(item.get("name", "")), staging=str(item.get("staging", "")), worktree=str(item.get("worktree", ""))
-    )
+    match item:
+        case {"name": str(name), "staging": str(staging), "worktree": str(worktree)}:
+            return GitFile(path=name, staging=staging, worktree=worktree)
+    raise _unexpected("a file of the git status")
+
+
+def _unexpected(expected: str) -> SandboxProtocolError:
+    return SandboxProtocolError(f"{expected} was expected from the toolbox, and something else came")

@@ -27,9 +27,6 @@ from ai4j_sandbox_wire.sandbox_host import is_sandbox_id
 
 from .config import PROVIDER_ID, SETTINGS, CreateOptions
 
-CREATE_TAG = "ai4jCreate"
-"""Label that only one creation carries, so that its sandbox is found though the answer was lost."""
-
 STARTED = "started"
 
 
@@ -94,6 +91,11 @@ class RemoteSandbox:
     def is_virtual_machine(self) -> bool:
         """Whether it is a machine of its own, which can be paused."""
         return self.sandbox_class == _VIRTUAL_MACHINE
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is frozen, or about to be, with everything that runs in it."""
+        return self.state in ("paused", "pausing")
 
     @property
     def condition(self) -> str:
@@ -174,6 +176,12 @@ def parse_sandbox(document: Any) -> RemoteSandbox:
         labels=_texts(labels),
         created_at_epoch_ms=_timestamp(_text(answer, "createdAt")),
     )
+
+
+def says_gone(document: Any) -> bool:
+    """Whether the answer to a deletion says that the sandbox is gone, or going."""
+    state = document.get("state") if isinstance(document, dict) else None
+    return isinstance(state, str) and _STAGES.get(state.lower()) is Stage.GONE
 
 
 def parse_page(document: Any) -> tuple[list[RemoteSandbox], str | None]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import uuid
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack
 
@@ -25,14 +25,15 @@ from ai4j_sandbox.redaction import Scrubber
 from ai4j_sandbox.spi import Health, SandboxProvider, SandboxSession, SessionDescription
 from ai4j_sandbox_wire.base_url import BaseUrl, Origin, path_segment
 from ai4j_sandbox_wire.connection import Dialer
+from ai4j_sandbox_wire.creation import CREATE_TAG, removing, undone
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.http import HttpClient
 from ai4j_sandbox_wire.message import Send
 
-from .client import PROBE_SECONDS, DaytonaSandboxClient, service_headers
+from .client import DaytonaSandboxClient, service_headers
 from .config import PROVIDER_ID, SETTINGS, DaytonaArguments, DaytonaSandboxConfig, daytona_config
 from .hooks import INFO
-from .payloads import CREATE_TAG, RemoteSandbox, Stage, create_body, explain_toolbox
+from .payloads import RemoteSandbox, Stage, create_body, explain_toolbox
 from .session import Connections, DaytonaMachineSession, DaytonaSandboxSession
 from .toolbox import Toolbox
 
@@ -46,7 +47,7 @@ class DaytonaSandboxProvider(SandboxProvider):
         allowed_origins: Addresses (``https://host``) that may receive the host's credentials though the `config` of a
             spec names them.
         environ: The environment to read settings from, at the moment of use; the process's own by default.
-        send: Sends one request to the control API; `requests` by default.
+        send: Sends one request to the control API; pooled connections of the provider's own by default.
         transport: Makes the transport of one session to its toolbox.
         **settings: Any of the settings by its name (``api_key=``, ``snapshot=``); they win over spec and environment.
     """
@@ -104,7 +105,8 @@ class DaytonaSandboxProvider(SandboxProvider):
             return self._session(spec, config, client, client.start(sandbox, deadline), owned=True)
         except BaseException as error:
             # Whatever it is that stops us, KeyboardInterrupt included: a sandbox costs money.
-            failure = _undone(error, client, tag, sandbox)
+            sandbox_id = None if sandbox is None else sandbox.sandbox_id
+            failure = undone(error, client, tag=tag, sandbox_id=sandbox_id, info=self.info)
             if isinstance(failure, SandboxException):
                 raise _told(failure, config) from None
             raise
@@ -185,11 +187,14 @@ class DaytonaSandboxProvider(SandboxProvider):
         return self._usual_client().find(labels or {})
 
     def destroy(self, session_id: str) -> None:
-        """Delete a sandbox by id or name; one that is gone already is fine."""
-        try:
-            self._usual_client().delete(session_id)
-        except SandboxNotFoundError:
-            return
+        """Delete a sandbox by id or name; one that is gone already is fine.
+
+        Raises:
+            SandboxCleanupError: It is not known whether it is gone.
+            SandboxException: The service refused.
+        """
+        with removing(session_id, self.info):
+            self._usual_client().destroy(session_id)
 
     def health(self) -> Health:
         """Ask the service for one sandbox: proves address, certificate and key, and creates nothing."""
@@ -219,10 +224,10 @@ class DaytonaSandboxProvider(SandboxProvider):
     def _own_sender(self, ca_bundle: str | None) -> Send:
         """Return the sender that all sessions of this provider share, so that they share its connections."""
         if ca_bundle not in self._senders:
-            # Imported late: `requests` is most of what this provider costs to load.
-            from ai4j_sandbox_wire.requests_sender import RequestsSender
-
-            self._senders[ca_bundle] = RequestsSender(ca_bundle=ca_bundle, setting=SETTINGS["api_url"].knobs)
+            # Not `requests`: importing it would be a third of the time until the first command.
+            transport = DirectTransport(_dialer(ca_bundle, "api_url"))
+            weakref.finalize(self, transport.close)
+            self._senders[ca_bundle] = transport.send
         return self._senders[ca_bundle]
 
     def _toolbox(self, config: DaytonaSandboxConfig, client: DaytonaSandboxClient, sandbox: RemoteSandbox) -> Toolbox:
@@ -239,12 +244,16 @@ class DaytonaSandboxProvider(SandboxProvider):
             scrubber=lambda: Scrubber((config.api_key,)),
             where={"provider_id": PROVIDER_ID, "session_id": sandbox.sandbox_id},
         )
-        return Toolbox(http, transport)
+        return Toolbox(http, transport, lambda cause: client.why_unreachable(sandbox.sandbox_id, cause))
 
     def _dial(self, config: DaytonaSandboxConfig) -> DirectTransport:
         if self._transport is not None:
             return self._transport()
-        return DirectTransport(Dialer(ca_bundle=config.ca_bundle, setting=SETTINGS["toolbox_proxy_url"].knobs))
+        return DirectTransport(_dialer(config.ca_bundle, "toolbox_proxy_url"))
+
+
+def _dialer(ca_bundle: str | None, url: str) -> Dialer:
+    return Dialer(ca_bundle=ca_bundle, ca_setting=SETTINGS["ca_bundle"].knobs, setting=SETTINGS[url].knobs)
 
 
 def _existing(config: DaytonaSandboxConfig, client: DaytonaSandboxClient, deadline: Deadline) -> RemoteSandbox | None:
@@ -313,44 +322,3 @@ def _told(error: SandboxException, config: DaytonaSandboxConfig) -> SandboxExcep
     error.message = f"failed to create or attach Daytona sandbox session: {error.message}"
     error.args = (error.message,)
     return error.scrubbed(Scrubber((config.api_key,))).located(provider_id=PROVIDER_ID, operation="create")
-
-
-def _undone(
-    error: BaseException, client: DaytonaSandboxClient, tag: str, sandbox: RemoteSandbox | None
-) -> BaseException:
-    """Remove what a failed creation may have made; return the error to raise for it."""
-    if sandbox is not None:
-        return _deleted(error, client, sandbox.sandbox_id)
-    if not isinstance(error, SandboxException):
-        with contextlib.suppress(SandboxException):
-            client.remove_created(tag)
-    elif error.outcome is not Outcome.NOT_STARTED:
-        error.may_still_exist = _may_be_left(error, client, tag)
-    return error
-
-
-def _deleted(error: BaseException, client: DaytonaSandboxClient, sandbox_id: str) -> BaseException:
-    try:
-        client.delete(sandbox_id, Deadline(2 * PROBE_SECONDS))
-    except SandboxNotFoundError:
-        return error
-    except SandboxException as cleanup:
-        if not isinstance(error, Exception):
-            return error
-        return SandboxCleanupError(
-            f"creating the session failed ({error}); its sandbox {sandbox_id} could not be deleted: {cleanup.message}",
-            hint="remove it with `ai4j sandbox rm`",
-            provider_id=PROVIDER_ID,
-            operation="create",
-            session_id=sandbox_id,
-        )
-    return error
-
-
-def _may_be_left(error: SandboxException, client: DaytonaSandboxClient, tag: str) -> bool:
-    """Delete the sandbox of an unanswered creation; whether one may be there all the same."""
-    try:
-        removed = client.remove_created(tag)
-    except SandboxException:
-        return True
-    return not removed and error.http_status is None

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import (
     SandboxConfigError,
     SandboxConflictError,
-    SandboxException,
-    SandboxNotFoundError,
-    SandboxSessionLostError,
 )
 from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox.process import ProcessChannel, SandboxProcess
 from ai4j_sandbox.spi import PortUrl, ProcessSummary, SandboxSession, SessionDescription
 
 from .channel import FollowChannel, Launch, RunChannel
-from .client import PROBE_SECONDS, DaytonaSandboxClient
-from .config import SETTINGS, DaytonaSandboxConfig
+from .client import DaytonaSandboxClient
+from .config import DaytonaSandboxConfig
 from .files import DaytonaFiles
-from .git import DaytonaGit
-from .payloads import RemoteSandbox, Stage
-from .terminal import TerminalChannel
+from .payloads import RemoteSandbox
 from .toolbox import Toolbox
 from .wrapping import list_text, parse_list
+
+if TYPE_CHECKING:
+    from .git import DaytonaGit
 
 _LONGEST_SIGNED_SECONDS = 24 * 3600
 
@@ -59,6 +58,8 @@ class DaytonaSandboxSession(SandboxSession):
     def _open_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
         launch = self._launch(command)
         if command.terminal is not None:
+            from .terminal import TerminalChannel  # late: few commands need the websocket library
+
             return TerminalChannel.open(launch, command.terminal, deadline, self._config.ca_bundle)
         return FollowChannel.start(launch, deadline)
 
@@ -67,13 +68,16 @@ class DaytonaSandboxSession(SandboxSession):
             return self._open_channel(command, deadline)
         return RunChannel.start(self._launch(command))
 
+    def _script_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
+        return RunChannel.start(self._launch(command), ours=True)
+
     def _launch(self, command: SandboxCommand) -> Launch:
-        return Launch(toolbox=self._toolbox, command=command, diagnose=self._diagnose)
+        return Launch(toolbox=self._toolbox, command=command)
 
     def _destroy(self) -> None:
         try:
             if self._config.delete_on_close if self.owned else self._config.destroys_attached:
-                self._client.delete(self.session_id)
+                self._client.destroy(self.session_id)
             else:
                 self._stop_commands()
         finally:
@@ -90,23 +94,7 @@ class DaytonaSandboxSession(SandboxSession):
         return DaytonaFiles(self._toolbox, self._run_script)
 
     def _run_script(self, command: SandboxCommand) -> SandboxProcess:
-        return self._begin(command, self._run_channel, observed=False)
-
-    def _diagnose(self, cause: SandboxException) -> SandboxException | None:
-        """Ask the control API what became of the sandbox, when its toolbox does not answer."""
-        try:
-            sandbox = self._client.describe(self.session_id, Deadline(PROBE_SECONDS))
-        except SandboxNotFoundError:
-            return SandboxSessionLostError("the sandbox is gone: it was deleted", http_status=cause.http_status)
-        except SandboxException:
-            return None
-        if sandbox.stage is Stage.READY:
-            return None
-        return SandboxSessionLostError(
-            f"the sandbox does not run; it is {sandbox.condition}",
-            hint=f"call session.resume(), or raise {SETTINGS['auto_stop_minutes'].knobs}",
-            http_status=cause.http_status,
-        )
+        return self._begin(command, self._script_channel, observed=False)
 
     # --- commands that outlive their handle ---------------------------------------------------------------------
 
@@ -138,6 +126,8 @@ class DaytonaSandboxSession(SandboxSession):
     @property
     def git(self) -> DaytonaGit:
         """Repositories in the sandbox, by the service's own git."""
+        from .git import DaytonaGit
+
         self._require_open()
         return DaytonaGit(self._toolbox)
 
@@ -150,13 +140,14 @@ class DaytonaSandboxSession(SandboxSession):
     def signed_port_url(self, port: int, seconds: int = 60) -> str:
         """Return where a port can be reached by everybody who has this address, for `seconds`."""
         _require_port(port)
-        if not 1 <= seconds <= _LONGEST_SIGNED_SECONDS:
-            raise SandboxConfigError(f"seconds must be from 1 to {_LONGEST_SIGNED_SECONDS}, got {seconds!r}")
+        _require_whole("seconds", seconds, _LONGEST_SIGNED_SECONDS)
         self._require_open()
         return self._client.signed_port_url(self.session_id, port, seconds)
 
     def snapshot(self, name: str | None = None) -> str:
         """Keep the sandbox's state; return what `SandboxSpec.image` takes to start from it."""
+        if not isinstance(name, str | None):
+            raise SandboxConfigError(f"name must be text, got {type(name).__name__}")
         self._require_open()
         name = name or f"ai4j-{uuid.uuid4().hex[:12]}"
         self._client.snapshot(self.session_id, name)
@@ -165,8 +156,7 @@ class DaytonaSandboxSession(SandboxSession):
 
     def extend(self, seconds: int) -> None:
         """Let the sandbox live at least `seconds` from now though nothing happens in it; never shortens its life."""
-        if seconds < 1:
-            raise SandboxConfigError(f"seconds must be a whole number of at least 1, got {seconds!r}")
+        _require_whole("seconds", seconds)
         self._require_open()
         minutes = -(-seconds // 60)
         current = self._client.describe(self.session_id).auto_stop_minutes
@@ -182,7 +172,7 @@ class DaytonaSandboxSession(SandboxSession):
         """
         self._require_open()
         self._client.act(self.session_id, "stop", force=force)
-        self._client.await_state(self.session_id, "stopped", "destroyed")
+        self._client.await_state(self.session_id, "stopped", may_be_gone=True)
 
     def archive(self) -> None:
         """Move the files of the sandbox, which must be stopped, to cheaper storage. `resume` brings them back."""
@@ -210,5 +200,10 @@ class DaytonaMachineSession(DaytonaSandboxSession):
 
 
 def _require_port(port: int) -> None:
-    if not 1 <= port <= 65535:
-        raise SandboxConfigError(f"port must be a whole number from 1 to 65535, got {port!r}")
+    _require_whole("port", port, 65535)
+
+
+def _require_whole(name: str, value: object, most: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most is not None and value > most):
+        allowed = "of at least 1" if most is None else f"from 1 to {most}"
+        raise SandboxConfigError(f"{name} must be a whole number {allowed}, got {value!r}")

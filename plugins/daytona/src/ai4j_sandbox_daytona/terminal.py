@@ -161,6 +161,7 @@ class TerminalChannel(ProcessChannel):
     def _ended(self, end: ProcessExit) -> None:
         self._over = True
         self._exit = end
+        self._launch.end_survivors()
 
 
 def _connect(toolbox: Toolbox, pty: str, seconds: float, ca_bundle: str | None) -> websocket.WebSocket:

@@ -5,18 +5,28 @@ Nothing that runs a command is ever sent twice. Texts that only ask may be (`Too
 
 from __future__ import annotations
 
+import contextlib
 import math
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ai4j_sandbox.deadline import Deadline
-from ai4j_sandbox.errors import SandboxFileError, SandboxProtocolError
+from ai4j_sandbox.errors import (
+    SandboxCapacityError,
+    SandboxConnectionError,
+    SandboxException,
+    SandboxFileError,
+    SandboxNotFoundError,
+    SandboxProtocolError,
+    SandboxSessionLostError,
+    SandboxTimeoutError,
+)
 from ai4j_sandbox_wire.base_url import BaseUrl, QueryValue
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.http import HttpClient, PendingReply
-from ai4j_sandbox_wire.message import HttpLimits
+from ai4j_sandbox_wire.message import Body, HttpLimits, media_type
 
 BACKSTOP_SECONDS = 10
 """How much longer than a command's own limit the service is told: its kill loses the output, ours does not."""
@@ -28,6 +38,9 @@ READ_CHUNK_SECONDS = 60.0
 """How long the next piece of a file may be awaited."""
 
 _NO_LIMIT_SECONDS = 7 * 24 * 3600.0
+
+Diagnose = Callable[[SandboxException], SandboxException]
+"""Finds out why a call to a sandbox failed; returns the error to raise, its argument when nothing better is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +54,11 @@ class Executed:
 class Execution:
     """A text that runs. `receive` is for one thread at a time, `close` for any."""
 
-    def __init__(self, pending: PendingReply) -> None:
+    def __init__(
+        self, pending: PendingReply, explaining: Callable[[], contextlib.AbstractContextManager[None]]
+    ) -> None:
         self._pending = pending
+        self._explaining = explaining
 
     def receive(self, timeout: float | None) -> Executed | None:
         """Return its end; ``None`` after `timeout` seconds without.
@@ -51,8 +67,9 @@ class Execution:
             SandboxTimeoutError: The service stopped it, or did not answer.
             SandboxException: As `HttpClient.call`; `outcome` tells whether it may have run.
         """
-        reply = self._pending.receive(timeout)
-        return None if reply is None else _executed(reply.json())
+        with self._explaining():
+            reply = self._pending.receive(timeout)
+            return None if reply is None else _executed(reply.json())
 
     def close(self) -> None:
         """Stop waiting; the text runs on."""
@@ -65,11 +82,13 @@ class Toolbox:
     Args:
         http: Client whose base address is the sandbox's own (``<proxy>/<id>``).
         transport: What it sends with; closed with the toolbox.
+        diagnose: Asked when a failure may mean that the sandbox is gone, stopped or paused.
     """
 
-    def __init__(self, http: HttpClient, transport: DirectTransport) -> None:
+    def __init__(self, http: HttpClient, transport: DirectTransport, diagnose: Diagnose) -> None:
         self._http = http
         self._transport = transport
+        self._diagnose = diagnose
 
     @property
     def address(self) -> BaseUrl:
@@ -104,11 +123,11 @@ class Toolbox:
             call_seconds=patience,
             body_bytes=body_bytes,
         )
-        return Execution(
-            self._http.begin(
+        with self._explaining():
+            pending = self._http.begin(
                 "POST", "/process/execute", json=body, limits=limits, deadline=Deadline(patience), operation="execute"
             )
-        )
+        return Execution(pending, self._explaining)
 
     def ask(self, text: str, *, wait_seconds: float = 0.0, seconds: float = ASK_SECONDS, repeat: bool = True) -> str:
         """Run a small text of ours and return what it wrote.
@@ -122,10 +141,11 @@ class Toolbox:
         """
         body = {"command": text, "timeout": math.ceil(wait_seconds + seconds)}
         deadline = Deadline(wait_seconds + seconds)
-        reply = self._http.json(
-            "POST", "/process/execute", json=body, deadline=deadline, idempotent=repeat, operation="execute"
-        )
-        return _executed(reply).output
+        with self._explaining():
+            reply = self._http.json(
+                "POST", "/process/execute", json=body, deadline=deadline, idempotent=repeat, operation="execute"
+            )
+            return _executed(reply).output
 
     # --- files --------------------------------------------------------------------------------------------------
 
@@ -138,9 +158,19 @@ class Toolbox:
         headers = {"Accept": "application/octet-stream"}
         if first is not None and count is not None:
             headers["Range"] = f"bytes={first}-{first + count - 1}"
-        response = self._http.stream("GET", "/files/download", query={"path": path}, headers=headers, operation="read")
-        with response:
-            yield from response.pieces(Deadline(None), READ_CHUNK_SECONDS)
+        with self._explaining():
+            response = self._http.stream(
+                "GET", "/files/download", query={"path": path}, headers=headers, operation="read"
+            )
+            with response:
+                # A file may well be HTML; but the daemon never says so, and sign-in pages always do.
+                if media_type(response.headers) == "text/html" and "content-disposition" not in response.headers:
+                    raise SandboxProtocolError(
+                        f"a file was expected, but the answer (status {response.status}) is an HTML page",
+                        hint="check the service's URL; a proxy or a sign-in page may have answered",
+                        http_status=response.status,
+                    )
+                yield from response.pieces(Deadline(None), READ_CHUNK_SECONDS)
 
     def write_file(self, path: str, chunks: Iterable[bytes]) -> None:
         """Create or overwrite a file, with its parent directories, in one stream.
@@ -150,26 +180,62 @@ class Toolbox:
         """
         boundary = uuid.uuid4().hex
         headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-        answer = self._http.json(
-            "POST",
-            "/files/bulk-upload",
-            body=_multipart(boundary, path, chunks),
-            headers=headers,
-            deadline=Deadline(None),
-            operation="write",
-        )
-        if isinstance(answer, dict) and answer.get("errors"):
-            raise SandboxFileError(f"{path!r} could not be written: {answer['errors'][0]}", path=path)
+        with self._explaining():
+            answer = self._http.json(
+                "POST",
+                "/files/bulk-upload",
+                body=_multipart(boundary, path, chunks),
+                headers=headers,
+                deadline=Deadline(None),
+                expect=Body.OBJECT,
+                operation="write",
+            )
+        if answer.get("errors"):
+            raise SandboxFileError(f"{path!r} could not be written: {str(answer['errors'])[:200]}", path=path)
 
     def call(
-        self, method: str, path: str, *, query: Mapping[str, QueryValue] | None = None, json: object = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, QueryValue] | None = None,
+        json: object = None,
+        expect: Body = Body.ACKNOWLEDGEMENT,
     ) -> Any:
-        """Make any other call of the toolbox and return its answer."""
-        return self._http.json(method, path, query=query, json=json, operation=path.split("/")[1])
+        """Make any other call of the toolbox and return its answer.
+
+        Raises:
+            SandboxProtocolError: The answer is something else than `expect`.
+            SandboxException: As `HttpClient.call`.
+        """
+        with self._explaining():
+            return self._http.json(method, path, query=query, json=json, expect=expect, operation=path.split("/")[1])
 
     def headers(self) -> Mapping[str, str]:
         """Return what a call carries, for a connection that is not HTTP."""
         return self._http.request("GET", "/").headers
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Turn what only a sandbox that is gone or at rest answers into the error that says so."""
+        try:
+            yield
+        except SandboxException as error:
+            reason = self._diagnose(error) if _may_be_gone(error) else error
+            if reason is error:
+                raise
+            raise reason from None
+
+
+def _may_be_gone(error: SandboxException) -> bool:
+    kinds = (
+        SandboxCapacityError,
+        SandboxConnectionError,
+        SandboxNotFoundError,
+        SandboxSessionLostError,
+        SandboxTimeoutError,
+    )
+    return error.http_status != 408 and (isinstance(error, kinds) or (error.http_status or 0) >= 500)
 
 
 def _executed(document: Any) -> Executed:

@@ -4,7 +4,7 @@ The service feeds the text to a shell of its choice (zsh, bash, sh), merges stdo
 UTF-8, knows no stdin, and forgets all output when its time limit passes. So the text hands over at once to ``/bin/sh``
 with one of the scripts below, whose arguments are quoted, and whose answer is plain ASCII:
 
-    AI4J:<mark>:<word> <exit code> <late> <bytes of stdout> <bytes of stderr>
+    AI4J:<mark>:<word> <exit code> <late or full> <bytes of stdout> <bytes of stderr>
     <base64>-<base64>-<base64>-<base64>-.
 
 The four parts are head and tail of stdout, head and tail of stderr. Rules the scripts keep:
@@ -116,7 +116,8 @@ supervise() {
   [ ! -e "$base.late" ] || { nap 10; slay KILL; }
   [ ! "$holder" ] || kill "$holder"
   kill -s CONT "$out_copier" "$err_copier"
-  wait "$out_copier" "$err_copier"
+  wait "$out_copier"; [ "$?" -ne 1 ] || : >"$base.full"
+  wait "$err_copier"; [ "$?" -ne 1 ] || : >"$base.full"
   kill "$watcher"
 }
 """
@@ -132,7 +133,9 @@ shift
     + r"""
 guard() {
   size "$1"
-  [ "$bytes" -le "$((head + tail + spare))" ] || fallocate -p -o "$head" -l "$((bytes - head - tail))" "$1"
+  [ "$bytes" -gt "$((head + tail + spare))" ] || return
+  fallocate -p -o "$head" -l "$((bytes - head - tail))" "$1"
+  tick=5
 }
 """
     + _SUPERVISE
@@ -150,6 +153,7 @@ claim || {
 [ "$input" != inline ] || (umask 077; base64 -d >"$base.in")
 supervise "$@"
 [ ! -e "$base.late" ] || late=late
+[ ! -e "$base.full" ] || late=full
 kept "$base.out"; out=$bytes out_first=$first out_last=$last
 kept "$base.err"; err=$bytes err_first=$first err_last=$last
 if [ "$((out_first + out_last + err_first + err_last))" -gt "$inline" ]; then
@@ -184,6 +188,7 @@ guard() {
   taken=0 taken_out=0 taken_err=0
   [ ! -e "$base.taken" ] || read -r taken_out taken_err <"$base.taken"
   [ "$3" = 1 ] && taken=$taken_out || taken=$taken_err
+  [ "$((bytes - taken))" -le "$((backlog / 8))" ] || tick=5
   if [ "$((bytes - taken))" -gt "$backlog" ]; then kill -s STOP "$2"; else kill -s CONT "$2"; fi
 }
 """
@@ -208,6 +213,7 @@ follow() {
   done
   if [ "$over" ]; then word=done; read -r code <"$base.code"; fi
   [ ! -e "$base.late" ] || late=late
+  [ ! -e "$base.full" ] || late=full
   new_out=$((out - out_from)) new_err=$((err - err_from))
   if [ "$((new_out + new_err))" -gt "$inline" ]; then
     word=filed
@@ -280,6 +286,12 @@ if /bin/sh -c "$killer" ai4j-kill "MARKER=$mark" "$signal" "$pid"; then say sent
 """
 )
 """Signal a command's whole tree; one that has not begun never will."""
+
+KILL_LEFT = r"""
+mark=$1 killer=$2
+exec /bin/sh -c "$killer" ai4j-kill "MARKER=$mark" KILL ''
+"""
+"""Kill what is left of a command that was told to end, by its mark alone: its process id may be another's by now."""
 
 FEED = (
     r"""
@@ -357,7 +369,8 @@ if [ "$cwd" ]; then CDPATH= cd -- "$cwd" 2>/dev/null || { printf '\036AI4J-NODIR
 if ! (umask 077; set -C; : >"$base.pid") 2>/dev/null; then rm -f "$base".*; exit 137; fi
 trap : INT QUIT
 printf '\036AI4J\036'
-MARKER=$mark /bin/sh -c 'echo $$ >>"$1.pid"; shift; exec "$@"' sh "$base" "$@"
+exec 3>&2 2>/dev/null
+MARKER=$mark /bin/sh -c 'exec 2>&3 3>&-; echo $$ >>"$1.pid"; shift; exec "$@"' sh "$base" "$@"
 code=$?
 rm -f "$base".*
 exit "$code"
@@ -430,6 +443,10 @@ class Running:
     def kill_text(self, signal: str) -> str:
         """Return the text that signals a command (`KILL`)."""
         return _text(KILL, (self.base, self.mark, self._killer, signal.removeprefix("SIG")))
+
+    def kill_left_text(self) -> str:
+        """Return the text that kills what is left of a command (`KILL_LEFT`)."""
+        return _text(KILL_LEFT, (self.mark, self._killer))
 
     def feed_text(self, data: bytes) -> str:
         """Return the text that hands over input (`FEED`)."""
@@ -548,7 +565,7 @@ def _base64(data: bytes) -> str:
 
 # --- from answers to facts ----------------------------------------------------------------------------------------
 
-_HEAD = re.compile(r"AI4J:([0-9a-f]{32}):([a-z]+) (-|\d+) (-|late) (\d+) (\d+)\n")
+_HEAD = re.compile(r"AI4J:([0-9a-f]{32}):([a-z]+) (-|\d+) (-|late|full) (\d+) (\d+)\n")
 
 
 class Word(StrEnum):
@@ -572,6 +589,7 @@ class Answer:
 
     Attributes:
         late: The time limit passed, and the command was stopped for it.
+        full: Not all of its output could be kept, because the disk is full.
         stdout_bytes, stderr_bytes: How much the command has written so far.
         stdout, stderr: Head and tail that came along; empty when they are to be fetched.
     """
@@ -579,6 +597,7 @@ class Answer:
     word: Word
     exit_code: int | None = None
     late: bool = False
+    full: bool = False
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     stdout: tuple[bytes, bytes] = (b"", b"")
@@ -599,6 +618,7 @@ def parse_answer(running: Running, text: str) -> Answer | None:
         word=Word(head[2]),
         exit_code=None if head[3] == "-" else int(head[3]),
         late=head[4] == "late",
+        full=head[4] == "full",
         stdout_bytes=int(head[5]),
         stderr_bytes=int(head[6]),
         stdout=parts[:2],
