@@ -5,11 +5,22 @@ OPENAI_API_KEY=... python examples/agent_react.py "What is the 50th Fibonacci nu
 
 import sys
 
-from ai4j_agent import Agents, ChatCompletionsClient, ToolContext, ToolPlacement, tool
+from ai4j_agent import (
+    AgentExecutionEnvironment,
+    Agents,
+    ChatCompletionsClient,
+    ToolContext,
+    ToolEffect,
+    ToolPlacement,
+    allow_all,
+    by_environment,
+    safe_mode,
+    tool,
+)
 from ai4j_sandbox import SandboxCommand
 
 
-@tool(placement=ToolPlacement.SESSION)
+@tool(placement=ToolPlacement.SESSION, effect=ToolEffect.EXECUTES)
 def run_python(context: ToolContext, code: str) -> str:
     """Run a Python program and return what it prints."""
     result = context.execute(SandboxCommand(command=["python3", "-c", code], timeout_millis=30_000))
@@ -21,6 +32,7 @@ agent = (
     .model_client(ChatCompletionsClient.from_environment())
     .model("gpt-4.1-mini")
     .sandbox_provider("local")
+    .permission_policy(by_environment({AgentExecutionEnvironment.SANDBOX: allow_all()}, otherwise=safe_mode()))
     .tools(run_python)
     .build()
 )

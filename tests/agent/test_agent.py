@@ -203,9 +203,21 @@ def test_a_call_of_the_hosts_own_passes_the_policy_too() -> None:
     assert shop.ran == ["read x"]
 
 
-def test_a_limit_that_is_none_is_refused() -> None:
-    with pytest.raises(AgentConfigError, match="max_steps must be positive"):
-        AgentLimits(max_steps=0)
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"max_steps": 0},
+        {"max_steps": None},
+        {"max_steps": 1.5},
+        {"max_tool_calls": "5"},
+        {"max_tool_calls": True},
+        {"timeout_seconds": float("nan")},
+        {"timeout_seconds": -1},
+    ],
+)
+def test_a_limit_that_is_none_is_refused(limit: dict[str, Any]) -> None:
+    with pytest.raises(AgentConfigError, match=f"{next(iter(limit))} must be positive"):
+        AgentLimits(**limit)
 
 
 def test_a_session_goes_on_where_it_stopped() -> None:

@@ -8,13 +8,17 @@ import pytest
 
 from ai4j_agent import (
     Agent,
+    AgentApprovalRequiredError,
     AgentBlueprint,
     AgentLimits,
     BlueprintLoadError,
     BlueprintRefusedError,
     BlueprintSeverity,
+    CodeActWorkflow,
+    ReactWorkflow,
     ToolContext,
     ToolPlacement,
+    Workflow,
     agent_from_blueprint,
     allow_all,
     load_blueprint,
@@ -147,12 +151,15 @@ def test_a_blueprint_is_read_from_a_file_and_a_stream(tmp_path: Path) -> None:
         ("a: 1\n---\nb: 2", "blueprint.yaml.invalid", "expected a single document", 2),
         ("a: !!python/object/apply:os.system [x]", "blueprint.yaml.invalid", "unsupported", 1),
         ("a: !!binary aGk=", "blueprint.yaml.invalid", "unsupported tag", 1),
+        ("a: 1\nb: !!bool maybe", "blueprint.yaml.invalid", "line 2: a value that is no bool", 2),
+        ("a: !!int many", "blueprint.yaml.invalid", "a value that is no int", 1),
         ("<<: {a: 1}", "blueprint.yaml.invalid", "merge keys are not supported", 1),
         ("1: x", "blueprint.type.key", "$ contains a non-string key", 1),
         ("[1]", "blueprint.type.map", "$ must be a map", 1),
         ("sandbox: yes please", "blueprint.type.map", "$.sandbox must be a map", 1),
         ("sandbox:\n  config: 3", "blueprint.type.map", "$.sandbox.config must be a map", 2),
         ("sandbox:\n  enabled: maybe", "blueprint.type.boolean", "$.sandbox.enabled must be a boolean", 2),
+        ("sandbox:\n  provider: [local]", "blueprint.type.string", "$.sandbox.provider must be text", 2),
         ("tools: {}", "blueprint.type.list", "$.tools must be a list", 1),
         ("workflow:\n  maxTurns: 1.5", "blueprint.type.integer", "$.workflow.maxTurns must be an integer", 2),
         (
@@ -255,16 +262,72 @@ def test_no_blueprint_at_all_is_an_error() -> None:
 
 
 def test_what_is_odd_is_a_warning_and_still_valid() -> None:
-    text = f"{MINIMAL}colour: red\nsession: {{memory: {{enabled: true}}}}\ntools: [{{ref: x, approval: perhaps}}]\n"
+    text = f"{MINIMAL}colour: red\nsession: {{memory: {{enabled: true}}}}\n"
 
     report = validate(load_blueprint(text))
 
     assert report.valid
     assert [issue.code for issue in report.warnings] == [
-        "blueprint.tool.approval.unknown",
         "blueprint.memory.scope.warning",
         "blueprint.field.unknown",
     ]
+
+
+@pytest.mark.parametrize(
+    ("approval", "said"),
+    [
+        ("alwyas", "unknown value 'alwyas'; did you mean 'always'? known are always, safe, never, manual, auto, deny"),
+        ("ask", "unknown value 'ask'; known are"),
+        ("true", "unknown value 'true'"),
+        ("on", "unknown value 'true'"),
+        ("no", "unknown value 'false'"),
+        ("1", "unknown value '1'"),
+    ],
+)
+def test_an_approval_nobody_knows_is_an_error_because_it_would_ask_nobody(approval: str, said: str) -> None:
+    (issue,) = validate(load_blueprint(f"{MINIMAL}tools: [{{ref: read_file, approval: {approval}}}]\n")).errors
+
+    assert (issue.code, issue.path, issue.line) == ("blueprint.tool.approval.unknown", "$.tools[0].approval", 8)
+    assert said in issue.message
+
+
+@pytest.mark.parametrize("approval", ["[always]", "{always: true}"])
+def test_an_approval_that_is_no_word_is_refused(approval: str) -> None:
+    with pytest.raises(BlueprintLoadError, match=r"\$.tools\[0\].approval must be text") as caught:
+        load_blueprint(f"{MINIMAL}tools: [{{ref: read_file, approval: {approval}}}]\n")
+
+    assert caught.value.code == "blueprint.type.string"
+
+
+@pytest.mark.parametrize("approval", ["ALWAYS", "Always", "' always '"])
+def test_an_approval_counts_in_any_case(approval: str) -> None:
+    model = ScriptedModel(call("read_file", path="x"), "ok")
+    blueprint = load_blueprint(f"{MINIMAL}tools: [{{ref: read_file, approval: {approval}}}]\n")
+
+    make(blueprint, model, approve=lambda request, decision: False).run("go")
+
+    assert "not approved" in model.heard[0]
+
+
+@pytest.mark.parametrize(
+    ("section", "path", "meant"),
+    [
+        ("tools: [{ref: x, aproval: always}]", "$.tools[0].aproval", "approval"),
+        ("sandbx: {enabled: true, provider: local}", "$.sandbx", "sandbox"),
+        ("workflw: {maxTurns: 3}", "$.workflw", "workflow"),
+    ],
+)
+def test_a_misspelt_restriction_is_an_error_because_it_would_not_count(section: str, path: str, meant: str) -> None:
+    (issue,) = validate(load_blueprint(f"{MINIMAL}{section}\n")).errors
+
+    assert (issue.code, issue.path) == ("blueprint.field.unknown", path)
+    assert f"did you mean {meant!r}?" in issue.message
+
+
+def test_a_misspelt_limit_is_an_error() -> None:
+    report = validate(load_blueprint(MINIMAL.replace("mode: react", "maxTurn: 3")))
+
+    assert [(issue.code, issue.path) for issue in report.errors] == [("blueprint.field.unknown", "$.workflow.maxTurn")]
 
 
 def test_an_unknown_key_names_the_nearest_known_one() -> None:
@@ -304,6 +367,15 @@ SECRETS = [
     ("tools: [{{ref: x, config: {{list: [{{password: {0}}}]}}}}]\n", "$.tools[0].config.list[0].password"),
     ("extensions: {{a: {{cookie: {0}}}}}\n", "$.extensions.a.cookie"),
     ("instructions: {{system: 'use Bearer {0} please'}}\n", "$.instructions.system"),
+    ("name: 'https://u:{0}@host'\n", "$.name"),
+    ("session: {{memory: {{store: 'postgres://u:{0}@host/db'}}}}\n", "$.session.memory.store"),
+    ("session: {{memory: {{apiKey: {0}}}}}\n", "$.session.memory.apiKey"),
+    ("session: {{compact: {{preserve: ['https://u:{0}@host']}}}}\n", "$.session.compact.preserve[0]"),
+    ("plugins: [{{id: x, token: {0}}}]\n", "$.plugins[0].token"),
+    ("metadata: {{token: {0}}}\n", "$.metadata.token"),
+    ("headers: [{{Authorization: {0}}}]\n", "$.headers[0].Authorization"),
+    ("apiKey: {0}\n", "$.apiKey"),
+    ("hooks: {{call: ['curl https://u:{0}@host']}}\n", "$.hooks.call[0]"),
 ]
 
 
@@ -320,6 +392,25 @@ def test_a_secret_in_the_document_is_refused_and_never_shown(section: str, path:
     assert issue.code == ("blueprint.sandbox.config.secret" if "sandbox" in section else "blueprint.secret")
     assert issue.line is not None
     assert_no_secret(str(report), repr(report), repr(blueprint), everything_said(caught.value))
+
+
+def test_a_secret_in_the_model_section_is_refused() -> None:
+    blueprint = load_blueprint(MINIMAL.replace("  model: m-1\n", f"  model: m-1\n  apiKey: {CANARY}\n"))
+
+    (issue,) = validate(blueprint).errors
+    assert (issue.code, issue.path) == ("blueprint.secret", "$.model.apiKey")
+    with pytest.raises(BlueprintRefusedError, match="not valid") as caught:
+        make(blueprint)
+    assert_no_secret(everything_said(caught.value), repr(blueprint))
+
+
+@pytest.mark.parametrize("section", ["{0}: 1\n", "extensions: {{{0}: 1}}\n"])
+def test_a_key_that_looks_like_a_secret_is_refused_and_never_shown(section: str) -> None:
+    token = "ghp_" + "a1B2" * 9
+    report = validate(load_blueprint(MINIMAL + section.format(token)))
+
+    assert [issue.code for issue in report.errors] == ["blueprint.secret"]
+    assert token not in f"{report} {report!r}"
 
 
 def test_a_secret_never_gets_into_a_spec() -> None:
@@ -446,11 +537,24 @@ def test_a_profile_alone_is_not_resolved() -> None:
     assert caught.value.code == "blueprint.model.model.requiredForFactory"
 
 
-def test_codeact_is_refused_rather_than_run_as_something_else() -> None:
-    with pytest.raises(BlueprintRefusedError) as caught:
-        make(load_blueprint(MINIMAL.replace("mode: react", "mode: codeact")))
+@pytest.mark.parametrize(
+    ("mode", "workflow"),
+    [("mode: react", ReactWorkflow()), ("mode: codeact", CodeActWorkflow()), ("maxTurns: 3", ReactWorkflow())],
+)
+def test_the_mode_chooses_the_workflow(mode: str, workflow: Workflow) -> None:
+    assert make(load_blueprint(MINIMAL.replace("mode: react", mode))).workflow == workflow
 
-    assert caught.value.code == "blueprint.workflow.mode.unsupported"
+
+def test_the_programs_of_a_codeact_blueprint_need_approval_and_a_sandbox_like_any_tool() -> None:
+    model = ScriptedModel("<execute>\nprint(1)\n</execute>", "then not")
+    blueprint = load_blueprint(MINIMAL.replace("mode: react", "mode: codeact"))
+
+    with pytest.raises(AgentApprovalRequiredError):
+        make(blueprint, model).run("go")
+    again = ScriptedModel("<execute>\nprint(1)\n</execute>", "then not")
+    make(blueprint, again, permission_policy=allow_all()).run("go")
+
+    assert "needs a sandbox" in again.requests[-1].messages[-1].text
 
 
 def test_prompts_options_and_limits_reach_the_model() -> None:

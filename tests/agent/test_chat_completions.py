@@ -102,6 +102,31 @@ def test_a_refusal_that_generated_nothing_is_sent_again_after_the_pause_asked_fo
     assert (response.message.text, pauses, told, len(server.requests)) == ("ok", [7.0], [(1, 7.0)], 2)
 
 
+@pytest.mark.parametrize(
+    ("retry_after", "pauses"), [("Wed, 21 Oct 2015 07:28:00 GMT", [0.0]), ("nan", [0.0]), ("-5", [0.0])]
+)
+def test_a_pause_that_is_over_is_not_waited_for(retry_after: str, pauses: list[float]) -> None:
+    slept = Pauses()
+    with chat_server(error_answer(429, "busy", **{"Retry-After": retry_after}), text_answer("ok")) as server:
+        client(base_url(server), sleep=slept).complete(REQUEST)
+
+    assert slept == pauses
+
+
+def test_a_pause_until_a_date_far_away_is_not_waited_for() -> None:
+    far = error_answer(429, "busy", **{"Retry-After": "Fri, 31 Dec 2100 23:59:59 GMT"})
+    with chat_server(far) as server, pytest.raises(ModelRateLimitError, match="busy"):
+        client(base_url(server)).complete(REQUEST)
+
+    assert len(server.requests) == 1
+
+
+def test_a_redirect_without_a_body_is_refused_also_under_a_deadline() -> None:
+    moved = Reply(status=302, headers={"Location": "http://127.0.0.1:1/"})
+    with chat_server(moved) as server, pytest.raises(ModelProtocolError, match="a redirect, which is not followed"):
+        client(base_url(server)).complete(REQUEST, deadline=Deadline(30))
+
+
 def test_retries_end() -> None:
     pauses = Pauses()
     with chat_server(error_answer(429, "busy")) as server, pytest.raises(ModelRateLimitError, match="busy"):

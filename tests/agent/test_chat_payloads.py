@@ -99,7 +99,21 @@ def test_a_whole_answer_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize("data", [None, [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 1}]}])
+ODD = [
+    {"choices": [{"message": message}]}
+    for message in (
+        1,
+        {"content": 5},
+        {"content": {"a": 1}},
+        {"tool_calls": "abc"},
+        {"tool_calls": [{"function": {"name": None, "arguments": "{}"}}]},
+    )
+]
+
+
+@pytest.mark.parametrize(
+    "data", [None, [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 1}]}, *ODD]
+)
 def test_anything_else_is_no_answer(data: Any) -> None:
     with pytest.raises(ModelProtocolError, match="not a chat completion"):
         parse_response(data)
@@ -149,10 +163,78 @@ def test_a_stream_that_ends_early_is_no_answer() -> None:
         streamed(delta(content="half an ans"))
 
 
-@pytest.mark.parametrize("chunk", ["{", "[]", '"x"', '{"choices": [3]}', '{"choices": 3}'])
+@pytest.mark.parametrize("chunk", ["{", "[]", "[" * 100_000, '"x"', '{"choices": [3]}', '{"choices": 3}'])
 def test_a_chunk_that_is_none_is_refused(chunk: str) -> None:
     with pytest.raises(ModelProtocolError, match="no completion chunk"):
         streamed(chunk)
+
+
+def test_arguments_and_texts_beside_the_protocols_letter_are_understood() -> None:
+    call = {"id": 7, "function": {"name": "search", "arguments": {"text": "a"}}}
+    message = {"content": [{"type": "text", "text": "so"}, {"type": "text", "text": "!"}], "tool_calls": [call]}
+    usage = {"prompt_tokens": "12", "completion_tokens": 3}
+
+    response = parse_response({"choices": [{"message": message, "finish_reason": 1}], "usage": usage, "model": 5})
+
+    assert response == ModelResponse(
+        message=Message(
+            role=Role.ASSISTANT,
+            text="so!",
+            tool_calls=(ToolCall(name="search", arguments='{"text": "a"}', call_id="7"),),
+        ),
+        usage=TokenUsage(output_tokens=3),
+    )
+
+
+def test_a_refusal_is_what_the_model_said() -> None:
+    whole = {"choices": [{"message": {"content": None, "refusal": "I will not"}}]}
+    stream = StreamedCompletion()
+    stream.feed(json.dumps({"choices": [{"delta": {"refusal": "I will"}}]}))
+    stream.feed(json.dumps({"choices": [{"delta": {"refusal": " not"}, "finish_reason": "stop"}]}))
+
+    assert [parse_response(whole).message.text, stream.finish().message.text] == ["I will not"] * 2
+
+
+def test_an_error_in_a_whole_answer_is_told() -> None:
+    with pytest.raises(ModelProtocolError, match="the service broke off: out of room"):
+        parse_response({"error": {"message": "out of room"}})
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [{"id": "a", "name": "search", "arguments": '{"text":'}, {"arguments": '"x"}'}],
+        [{"id": "a", "name": "search", "arguments": '{"text":'}, {"id": "a", "arguments": '"x"}'}],
+        [{"index": 0, "id": "a", "name": "search"}, {"index": 0, "name": "search", "arguments": '{"text":"x"}'}],
+        [{"index": "0", "id": "a", "name": "search", "arguments": '{"text":"x"}'}],
+    ],
+)
+def test_services_that_number_calls_in_ways_of_their_own_are_understood(pieces: list[dict[str, Any]]) -> None:
+    stream = StreamedCompletion()
+    for piece in [*pieces, {"index": 9, "id": "b", "name": "other", "arguments": "{}"}]:
+        function = {name: piece[name] for name in ("name", "arguments") if name in piece}
+        place = {name: piece[name] for name in ("index", "id") if name in piece}
+        stream.feed(json.dumps({"choices": [{"delta": {"tool_calls": [{**place, "function": function}]}}]}))
+    stream.feed("[DONE]")
+
+    calls = stream.finish().message.tool_calls
+
+    assert [(call.call_id, call.name, json.loads(call.arguments)) for call in calls] == [
+        ("a", "search", {"text": "x"}),
+        ("b", "other", {}),
+    ]
+
+
+def test_calls_without_id_and_index_begin_with_a_name() -> None:
+    stream = StreamedCompletion()
+    for function in ({"name": "search", "arguments": '{"a":'}, {"arguments": "1}"}, {"name": "search"}):
+        stream.feed(json.dumps({"choices": [{"delta": {"tool_calls": [{"function": function}]}}]}))
+    stream.feed("[DONE]")
+
+    calls = stream.finish().message.tool_calls
+
+    assert [(call.name, call.arguments) for call in calls] == [("search", '{"a":1}'), ("search", "{}")]
+    assert len({call.call_id for call in calls}) == 2
 
 
 def test_an_error_in_the_stream_is_told() -> None:

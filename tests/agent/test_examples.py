@@ -13,7 +13,7 @@ import pytest
 import ai4j_agent
 import ai4j_sandbox
 from ai4j_sandbox import default_registry
-from support.chat_server import base_url, chat_server, text_answer, tool_answer
+from support.chat_server import asked, base_url, chat_server, text_answer, tool_answer
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,6 +49,18 @@ def test_the_agent_computes_in_the_sandbox() -> None:
 
     assert said == "It is 42.\n[answered after 2 steps and 1 tool calls]\n"
     assert b'"content": "42\\n"' in server.requests[-1].body
+
+
+@needs_local
+def test_the_agent_acts_by_writing_programs() -> None:
+    program = "<execute>\nprint(sum(n > 1 and all(n % d for d in range(2, n)) for n in range(100)))\n</execute>"
+    with chat_server(text_answer(program), text_answer("There are 25.")) as server:
+        said = run(
+            "agent_codeact.py", "How many primes below 100?", OPENAI_API_KEY="k", OPENAI_BASE_URL=base_url(server)
+        )
+
+    assert said.splitlines()[1:] == ["There are 25.", "[answered after 2 steps and 1 programs]"]
+    assert asked(server)["messages"][-1] == {"role": "user", "content": "<output>\n25\n</output>"}
 
 
 @needs_local

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from ai4j_agent import (
     AgentPermissionRequest,
     FunctionPolicy,
     PermissionGate,
+    ToolEffect,
     allow_all,
     allow_tools,
     by_environment,
@@ -64,8 +66,33 @@ def test_policies_decide(
 
 
 @pytest.mark.parametrize("tool", ["write_file", "apply_patch", "edit", "bash"])
-def test_safe_mode_wants_the_four_dangerous_tools_approved(tool: str) -> None:
+def test_safe_mode_wants_the_contracts_dangerous_tools_approved_even_if_they_do_not_say_what_they_do(tool: str) -> None:
     assert safe_mode().evaluate(request(tool)).type is ASK
+
+
+@pytest.mark.parametrize(
+    ("effect", "decided"), [(ToolEffect.READS, ALLOW), (ToolEffect.WRITES, ASK), (ToolEffect.EXECUTES, ASK)]
+)
+@pytest.mark.parametrize("tool", ["anything", "bash"])
+def test_safe_mode_goes_by_what_a_tool_says_it_does_not_by_its_name(
+    tool: str, effect: ToolEffect, decided: AgentPermissionDecisionType
+) -> None:
+    assert safe_mode().evaluate(replace(request(tool), effect=effect)).type is decided
+
+
+def test_a_decision_spelled_as_text_counts_as_what_it_says() -> None:
+    denial = AgentPermissionDecision(type="DENY")  # type: ignore[arg-type]  # what is tested
+    gate = PermissionGate(policy=FunctionPolicy(lambda request: denial), approve=lambda request, decision: True)
+
+    with pytest.raises(AgentPermissionError):
+        gate.require(request())
+
+
+def test_a_word_that_is_no_decision_and_a_key_that_is_no_environment_are_refused() -> None:
+    with pytest.raises(AgentConfigError, match=r"decision type must be one of ALLOW, .*, got 'deny'"):
+        AgentPermissionDecision(type="deny")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(AgentConfigError, match="by_environment key must be one of LOCAL, SANDBOX, REMOTE_SANDBOX"):
+        by_environment({"local": deny_all()}, otherwise=allow_all())  # type: ignore[dict-item]  # what is tested
 
 
 def test_tool_names_are_exact() -> None:
@@ -126,6 +153,8 @@ def test_only_true_approves() -> None:
 
 def test_an_approval_given_beforehand_does_not_lift_a_denial() -> None:
     PermissionGate(policy=safe_mode()).require(request(), approved=True)
+    with pytest.raises(AgentApprovalRequiredError):
+        PermissionGate(policy=safe_mode()).require(request(), approved="no")  # type: ignore[arg-type]  # what is tested
 
     with pytest.raises(AgentPermissionError):
         PermissionGate(policy=deny_all()).require(request(), approved=True)

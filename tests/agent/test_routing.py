@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from ai4j_agent import (
     AgentApprovalRequiredError,
+    AgentConfigError,
     AgentExecutionEnvironment,
     AgentPermissionDecision,
     AgentPermissionRequest,
@@ -19,11 +20,13 @@ from ai4j_agent import (
     CallOrigin,
     FunctionPolicy,
     Interception,
+    InterceptionType,
     PermissionGate,
     SandboxDetachedError,
     SandboxPlan,
     ToolCall,
     ToolContext,
+    ToolEffect,
     ToolError,
     ToolPlacement,
     ToolRegistry,
@@ -391,6 +394,71 @@ def test_a_modified_call_is_what_the_policy_judges() -> None:
     result = run_modified(runner(Tools(), deny_tools(["bash"])), planned(provider()))
 
     assert not result.ok
+
+
+def test_the_policy_is_told_what_the_call_does_that_would_run() -> None:
+    policy, tools = RecordingPolicy(AgentPermissionDecision.deny("no")), Tools()
+    route = Route(Interception.route_to(SandboxCommand(command="ls")))
+
+    @tool(effect=ToolEffect.WRITES)
+    def save(path: str) -> None:
+        """Save."""
+
+    one = replace(runner(tools, policy), tools=ToolRegistry([*tools.registry.tools, save]))
+    one.run(call("save", path="x"), planned(provider()))
+    one.run(call("on_host"), planned(provider()))
+    replace(one, interceptors=(route,)).run(call("save", path="x"), planned(provider()))
+
+    assert [request.effect for request in policy.asked] == [ToolEffect.WRITES, None, ToolEffect.EXECUTES]
+
+
+def test_a_tool_that_cannot_say_what_a_call_does_does_not_run() -> None:
+    class Odd:
+        name, description, placement, ran = "odd", "", "host", False
+        parameters: Mapping[str, Any] = {"type": "object"}
+
+        def effect_of(self, arguments: Mapping[str, Any]) -> Any:
+            return "nothing much"
+
+        def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+            self.ran = True
+            return "ran"
+
+    odd, policy = Odd(), RecordingPolicy()
+    result = replace(runner(Tools(), policy), tools=ToolRegistry([odd])).run(call("odd"), AgentSession())  # type: ignore[list-item]  # what is tested
+
+    assert (result.ok, odd.ran, policy.asked) == (False, False, [])
+
+
+def test_a_placement_spelled_as_text_is_told_to_the_policy_as_what_it_is() -> None:
+    class Plain:
+        name, description, placement = "plain", "", "host"
+        parameters: Mapping[str, Any] = {"type": "object"}
+
+        def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+            return "ran"
+
+    policy = RecordingPolicy()
+    replace(runner(Tools(), policy), tools=ToolRegistry([Plain()])).run(call("plain"), planned(provider()))  # type: ignore[list-item]  # what is tested
+
+    assert policy.seen == [("plain", LOCAL, CallOrigin.MODEL)]
+
+
+@pytest.mark.parametrize("kind", [InterceptionType.ROUTE_TO, InterceptionType.MODIFY])
+def test_an_interception_that_lacks_what_it_is_about_is_refused(kind: InterceptionType) -> None:
+    with pytest.raises(AgentConfigError, match="needs a c"):
+        Interception(type=kind)
+
+
+def test_an_interception_spelled_as_text_counts_as_what_it_says() -> None:
+    tools = Tools()
+    block = Interception(type="BLOCK", reason="no")  # type: ignore[arg-type]  # what is tested
+
+    result = runner(tools, interceptors=(Route(block),)).run(call("on_host"), AgentSession())
+
+    assert (result.ok, tools.ran) == (False, [])
+    with pytest.raises(AgentConfigError, match="interception type must be one of"):
+        Interception(type="block")  # type: ignore[arg-type]  # what is tested
 
 
 def test_a_result_can_be_replaced() -> None:

@@ -13,6 +13,7 @@ from ai4j_agent import (
     AgentEventType,
     AgentExecutionEnvironment,
     AgentSession,
+    AgentSessionSnapshot,
     EventLogTamperedError,
     MemorySessionStore,
     Message,
@@ -293,6 +294,16 @@ def test_a_reattached_sandbox_that_the_session_made_is_destroyed_at_its_end() ->
     assert [sandbox.alive for sandbox in provider.sandboxes.values()] == [False]
 
 
+def test_clearing_a_detached_session_leaves_the_sandbox_alive_unless_it_was_reattached() -> None:
+    left, destroyed = FakeProvider(), FakeProvider()
+
+    resumed(left).clear_sandbox()
+    session = resumed(destroyed).reattach(destroyed).clear_sandbox()
+
+    assert [sandbox.alive for sandbox in (*left.sandboxes.values(), *destroyed.sandboxes.values())] == [True, False]
+    assert session.sandbox_attachment is SandboxAttachment.NONE
+
+
 def test_a_reattached_sandbox_that_was_the_hosts_is_left_alone() -> None:
     provider = FakeProvider()
     bound = AgentSession().bind_sandbox(provider.create_session())
@@ -405,6 +416,36 @@ def test_a_changed_event_log_is_refused_and_the_session_is_as_before() -> None:
     assert (session.session_id, session.event_log.entries) == ("before", ())
 
 
+@pytest.mark.parametrize(
+    "binding", [None, {"providerId": "fake", "sandboxSessionId": "somebody-elses"}, {"providerId": "local"}]
+)
+def test_a_sandbox_taken_out_of_the_store_or_exchanged_is_refused_and_nothing_runs_on_the_host(binding: Any) -> None:
+    document = AgentSession().bind_sandbox(FakeProvider().create_session(SPEC)).snapshot().to_dict()
+    document["sandboxBinding"] = binding
+
+    with pytest.raises(EventLogTamperedError, match=r"event 1 \(SANDBOX_BOUND\) tells of another sandbox"):
+        AgentSession().restore(AgentSessionSnapshot.from_dict(document))
+
+
+@pytest.mark.parametrize("sandbox_id", ["token=abc", "a\x1bb", "ghp_" + "a1B2" * 9, "https://u:pw@host", "é"])
+def test_a_sandbox_whose_id_is_masked_in_the_log_is_still_the_same(sandbox_id: str) -> None:
+    bound = AgentSession().bind_sandbox(AgentSessionSandboxBinding(provider_id="x", sandbox_session_id=sandbox_id))
+
+    restored = AgentSession().restore(AgentSessionSnapshot.from_json(bound.snapshot().to_json()))
+
+    assert restored.sandbox_attachment is SandboxAttachment.DETACHED
+
+
+def test_a_sandbox_put_into_the_store_after_it_was_cleared_is_refused() -> None:
+    session = AgentSession().bind_sandbox(FakeProvider().create_session(SPEC))
+    binding = session.snapshot().sandbox_binding
+    cleared = session.clear_sandbox().snapshot()
+
+    assert AgentSession().restore(cleared).sandbox_attachment is SandboxAttachment.NONE
+    with pytest.raises(EventLogTamperedError, match="SANDBOX_CLEARED"):
+        AgentSession().restore(replace(cleared, sandbox_binding=binding))
+
+
 def test_a_changed_event_log_can_be_looked_at_on_request() -> None:
     other = AgentSession().bind_sandbox(FakeProvider().create_session())
 
@@ -458,6 +499,35 @@ def test_status_updates_from_many_threads_are_all_in_the_log_in_order() -> None:
 
     assert [entry.sequence for entry in session.event_log.entries] == list(range(1, 202))
     assert session.event_log.verify().valid
+
+
+def test_a_slow_save_never_replaces_a_later_state() -> None:
+    class SlowAtFirst(MemorySessionStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.entered, self.go_on = threading.Event(), threading.Event()
+
+        def save(self, snapshot: AgentSessionSnapshot) -> None:
+            if not self.entered.is_set():
+                self.entered.set()
+                self.go_on.wait(60)
+            super().save(snapshot)
+
+    store = SlowAtFirst()
+    session = AgentSession(session_id="s", store=store)
+    first, second = threading.Thread(target=session.save), threading.Thread(target=session.save)
+    first.start()
+    store.entered.wait(60)
+    session.remember(Message.user("later"))
+    second.start()
+    second.join(0.1)
+    store.go_on.set()
+    first.join()
+    second.join()
+
+    stored = store.load("s")
+    assert stored is not None
+    assert [message.text for message in stored.messages] == ["later"]
 
 
 def test_a_blank_attribute_is_refused() -> None:
@@ -544,6 +614,26 @@ def test_a_refused_restore_leaves_the_sandbox_alone() -> None:
 def test_an_attribute_that_is_no_json_data_is_refused() -> None:
     with pytest.raises(AgentConfigError, match="JSON data"):
         AgentSession().put_attribute("a", {"b": object()})
+
+
+def test_what_is_nested_without_end_is_refused_as_an_attribute_and_kept_as_text_in_a_call() -> None:
+    endless: list[Any] = []
+    for _ in range(100_000):
+        endless = [endless]
+    deep = ToolCall(name="t", arguments="[" * 100_000)
+    session = AgentSession()
+    session.remember(Message(role=Role.ASSISTANT, tool_calls=(deep,)))
+
+    with pytest.raises(AgentConfigError, match="JSON data is needed"):
+        session.put_attribute("deep", endless)
+    assert session.snapshot().messages[0].tool_calls == (deep,)
+
+
+def test_a_secret_as_the_name_of_a_tool_is_masked_in_what_is_stored() -> None:
+    session = AgentSession().protect(CANARY)
+    session.remember(Message(role=Role.ASSISTANT, tool_calls=(call(CANARY),)))
+
+    assert_no_secret(session.snapshot().to_json())
 
 
 def test_tool_arguments_that_are_no_json_are_masked_as_text() -> None:

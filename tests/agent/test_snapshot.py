@@ -139,10 +139,38 @@ def test_a_snapshot_survives_json_unchanged() -> None:
     assert AgentSessionSnapshot.from_json(snapshot.to_json()) == snapshot
 
 
+def test_the_id_is_known_without_metadata_and_that_of_the_metadata_counts() -> None:
+    documents = [
+        {"sessionId": "a"},
+        {"sessionId": "a", "metadata": {}},
+        {"sessionId": "b", "metadata": {"sessionId": "a"}},
+    ]
+
+    assert [AgentSessionSnapshot.from_dict(document).session_id for document in documents] == ["a", "a", "a"]
+
+
 def test_what_a_later_version_adds_is_left_out() -> None:
     document = {**JAVA_SNAPSHOT, "newThing": 1, "metadata": {**JAVA_SNAPSHOT["metadata"], "alsoNew": 2}}
 
     assert AgentSessionSnapshot.from_dict(document) == AgentSessionSnapshot.from_dict(JAVA_SNAPSHOT)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "function_call_output", "call_id": 5, "output": "x"},
+        {"type": "function_call_output", "call_id": "c", "output": {"a": 1}},
+        {"type": "message", "role": "user", "content": [{"type": "text", "text": 5}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "function": {"name": "t", "arguments": {"a": 1}}}],
+        },
+    ],
+)
+def test_a_memory_item_whose_texts_are_no_texts_is_refused(item: dict[str, Any]) -> None:
+    with pytest.raises(SessionStoreError, match=r"memory\.items\.0: not a memory item"):
+        AgentSessionSnapshot.from_json(json.dumps({"memory": {"items": [item]}}))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"events": 3}', '{"memory": {"items": [{"type": "odd"}]}}'])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,24 @@ def test_without_create_table_a_missing_table_is_an_error(tmp_path: Path) -> Non
 def test_a_table_name_that_is_none_is_refused() -> None:
     with pytest.raises(AgentConfigError, match="table"):
         SqlSessionStore("sqlite://", table="a; drop table b")
+
+
+def test_an_id_that_the_database_cannot_hold_is_told_as_such(tmp_path: Path) -> None:
+    store = SqlSessionStore.sqlite(tmp_path / "s.db")
+    refused: list[Callable[[], object]] = [
+        lambda: store.save(snapshot("\ud800")),
+        lambda: store.load("\ud800"),
+        lambda: store.delete("\ud800"),
+    ]
+
+    for operation in refused:
+        with pytest.raises(SessionStoreError, match="cannot hold such an id"):
+            operation()
+
+
+def test_a_place_where_no_file_can_be_is_told_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SessionStoreError, match=r"could not open session database s\.db: No such file"):
+        SqlSessionStore.sqlite(tmp_path / "nowhere" / "s.db")
 
 
 def test_a_session_id_longer_than_the_column_is_refused() -> None:

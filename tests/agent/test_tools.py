@@ -10,8 +10,10 @@ from ai4j_agent import (
     AgentSession,
     FunctionTool,
     PermissionGate,
+    SupportsEffect,
     ToolCall,
     ToolContext,
+    ToolEffect,
     ToolError,
     ToolPlacement,
     ToolRegistry,
@@ -77,6 +79,8 @@ def test_parameters_that_have_no_name_are_refused() -> None:
     [
         ("{", "must be a JSON object"),
         ("[]", "got list"),
+        ('{"text": ' + "[" * 100_000, "nested deeper than 100 levels"),
+        ('{"text": ' + "[" * 200 + "]" * 200 + "}", "nested deeper than 100 levels"),
         ("{}", "missing arguments: text"),
         ('{"text": null}', "missing arguments: text"),
         ('{"text": "x", "txt": 1}', "unknown arguments: txt; known are: text, limit, exact, mode"),
@@ -92,6 +96,30 @@ def test_a_schema_that_allows_more_gets_more() -> None:
     free = FunctionTool(name="free", description="", function=lambda **given: given, parameters=parameters)
 
     assert parsed_arguments(free, call("free", anything=1)) == {"anything": 1}
+
+
+def test_a_tool_says_what_it_does() -> None:
+    @tool(effect=ToolEffect.WRITES)
+    def save(path: str) -> None: ...
+
+    assert (save.effect_of({}), search.effect_of({})) == (ToolEffect.WRITES, None)
+    assert isinstance(save, SupportsEffect)
+
+
+@pytest.mark.parametrize(("word", "value"), [("placement", "sandbox"), ("effect", "harmless")])
+def test_a_placement_or_effect_that_is_no_such_word_is_refused(word: str, value: str) -> None:
+    facts: dict[str, Any] = {"name": "x", "description": "", "function": print, "parameters": {}, word: value}
+
+    with pytest.raises(AgentConfigError, match=f"{word} of 'x' must be one of .*, got '{value}'"):
+        FunctionTool(**facts)
+
+
+def test_a_placement_spelled_as_text_is_the_placement() -> None:
+    assert tool(placement="host")(print_text).placement is ToolPlacement.HOST  # type: ignore[arg-type]  # what is tested
+
+
+def print_text(text: str) -> None:
+    """Print."""
 
 
 def test_two_tools_of_one_name_are_refused() -> None:

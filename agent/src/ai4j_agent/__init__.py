@@ -1,9 +1,9 @@
 """Agents whose tools run in a sandbox.
 
-Read in this order, each file needs only the ones before it: `errors`, `conversation`, `redacted`, `event`,
-`event_schema`, `event_log`, `snapshot`, `snapshot_schema`, `store`, `file_store`, `sql_store`, `permission`,
-`sandbox_source`, `session`, `tools`, `routing`, `model_client`, `sse`, `chat_payloads`, `chat_completions`, `agent`,
-`delegate`, `builder`, `blueprint`, `trace`.
+Read in this order, each file needs only the ones before it: `errors`, `conversation`, `model_json`, `redacted`,
+`event`, `event_schema`, `event_log`, `snapshot`, `snapshot_schema`, `store`, `file_store`, `sql_store`, `permission`,
+`sandbox_source`, `session`, `tools`, `routing`, `model_client`, `sse`, `chat_payloads`, `chat_completions`, `workflow`,
+`agent`, `delegate`, `codeact`, `builder`, `blueprint`, `trace`.
 
 Everything public is exported here and loaded when first used: importing this package loads neither SQLAlchemy nor
 requests nor PyYAML.
@@ -29,8 +29,14 @@ if TYPE_CHECKING:
     from .blueprint import validate as validate
     from .builder import AgentBuilder as AgentBuilder
     from .builder import Agents as Agents
+    from .builder import CodeActBuilder as CodeActBuilder
+    from .builder import codeact_agent as codeact_agent
     from .builder import react_agent as react_agent
     from .chat_completions import ChatCompletionsClient as ChatCompletionsClient
+    from .codeact import CODEACT_PROMPT as CODEACT_PROMPT
+    from .codeact import PYTHON_TOOL as PYTHON_TOOL
+    from .codeact import CodeActWorkflow as CodeActWorkflow
+    from .codeact import PythonTool as PythonTool
     from .conversation import Conversation as Conversation
     from .conversation import Message as Message
     from .conversation import Role as Role
@@ -76,6 +82,7 @@ if TYPE_CHECKING:
     from .permission import CallOrigin as CallOrigin
     from .permission import FunctionPolicy as FunctionPolicy
     from .permission import PermissionGate as PermissionGate
+    from .permission import ToolEffect as ToolEffect
     from .permission import allow_all as allow_all
     from .permission import allow_tools as allow_tools
     from .permission import by_environment as by_environment
@@ -99,6 +106,7 @@ if TYPE_CHECKING:
     from .store import AgentSessionStore as AgentSessionStore
     from .store import MemorySessionStore as MemorySessionStore
     from .tools import FunctionTool as FunctionTool
+    from .tools import SupportsEffect as SupportsEffect
     from .tools import Tool as Tool
     from .tools import ToolContext as ToolContext
     from .tools import ToolPlacement as ToolPlacement
@@ -107,6 +115,8 @@ if TYPE_CHECKING:
     from .tools import tool as tool
     from .trace import TraceSpan as TraceSpan
     from .trace import sandbox_spans as sandbox_spans
+    from .workflow import ReactWorkflow as ReactWorkflow
+    from .workflow import Workflow as Workflow
 
 _EXPORTS = {
     "agent": (
@@ -128,9 +138,17 @@ _EXPORTS = {
     "builder": (
         "AgentBuilder",
         "Agents",
+        "CodeActBuilder",
+        "codeact_agent",
         "react_agent",
     ),
     "chat_completions": ("ChatCompletionsClient",),
+    "codeact": (
+        "CODEACT_PROMPT",
+        "CodeActWorkflow",
+        "PYTHON_TOOL",
+        "PythonTool",
+    ),
     "conversation": (
         "Conversation",
         "Message",
@@ -187,6 +205,7 @@ _EXPORTS = {
         "CallOrigin",
         "FunctionPolicy",
         "PermissionGate",
+        "ToolEffect",
         "allow_all",
         "allow_tools",
         "by_environment",
@@ -220,18 +239,23 @@ _EXPORTS = {
         "AgentSessionStore",
         "MemorySessionStore",
     ),
-    "trace": (
-        "TraceSpan",
-        "sandbox_spans",
-    ),
     "tools": (
         "FunctionTool",
+        "SupportsEffect",
         "Tool",
         "ToolContext",
         "ToolPlacement",
         "ToolRegistry",
         "ToolResult",
         "tool",
+    ),
+    "trace": (
+        "TraceSpan",
+        "sandbox_spans",
+    ),
+    "workflow": (
+        "ReactWorkflow",
+        "Workflow",
     ),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
@@ -275,6 +299,10 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "ChainFault",
     "ChainVerification",
     "ChatCompletionsClient",
+    "codeact_agent",
+    "CODEACT_PROMPT",
+    "CodeActBuilder",
+    "CodeActWorkflow",
     "Conversation",
     "DelegateTool",
     "deny_all",
@@ -303,7 +331,10 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "ModelTimeoutError",
     "ModelUnreachableError",
     "PermissionGate",
+    "PYTHON_TOOL",
+    "PythonTool",
     "react_agent",
+    "ReactWorkflow",
     "require_approval_for_tools",
     "Role",
     "safe_mode",
@@ -316,11 +347,13 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "SqlSessionStore",
     "StopReason",
     "strictest",
+    "SupportsEffect",
     "TokenUsage",
     "Tool",
     "tool",
     "ToolCall",
     "ToolContext",
+    "ToolEffect",
     "ToolError",
     "ToolInterceptor",
     "ToolPlacement",
@@ -329,6 +362,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "ToolRunner",
     "TraceSpan",
     "validate",
+    "Workflow",
 ]
 
 

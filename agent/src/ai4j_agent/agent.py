@@ -3,6 +3,8 @@
     ask the model -> no tool calls: that is the answer
                   -> tool calls: run each through `ToolRunner`, remember each output at once, ask again
 
+In which form the model sees and makes its calls is the `Workflow`'s business.
+
 An output is remembered before the next call runs, so that nothing that ran is lost or repeated when a later call of
 the same batch has to wait for approval: the run stops with `AgentApprovalRequiredError`, and `Agent.resume` goes on
 with the calls that have no output yet, also in another process after a restore.
@@ -34,6 +36,7 @@ from .session import AgentSession
 from .snapshot import AgentSessionSnapshot
 from .store import AgentSessionStore
 from .tools import ToolResult
+from .workflow import ReactWorkflow, Workflow
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +66,11 @@ class AgentLimits:
     timeout_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "max_tool_calls", "timeout_seconds"):
+        for name, kind in (("max_steps", int), ("max_tool_calls", int), ("timeout_seconds", int | float)):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or value <= 0):
+            if value is None and name != "max_steps":
+                continue
+            if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:  # nan is not either
                 raise AgentConfigError(f"{name} must be positive, got {value!r}")
 
 
@@ -101,6 +106,7 @@ class Agent:
         runner: The tools and what guards them.
         system_prompt, instructions: System messages put before the conversation.
         options: Sampling options for the model.
+        workflow: How the model says what it wants done.
         sandbox_source: Where each session's sandbox comes from.
         store: Where sessions are saved after each run.
         seal_key: Makes the seals of event logs unforgeable for whoever can write the store.
@@ -113,6 +119,7 @@ class Agent:
     instructions: str | None = None
     options: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
     limits: AgentLimits = field(default_factory=AgentLimits)
+    workflow: Workflow = field(default_factory=ReactWorkflow)
     sandbox_source: SandboxSource | None = None
     store: AgentSessionStore | None = None
     seal_key: bytes | None = field(default=None, repr=False)
@@ -326,9 +333,10 @@ class _Run:
         request = self._request()
         sizes = {"model": request.model, "messages": len(request.messages), "tools": len(request.tools)}
         self._tell(AgentEventType.MODEL_REQUEST, f"model {request.model}", sizes)
-        response = self._agent.model_client.complete(
+        answer = self._agent.model_client.complete(
             request, on_text=self._on_text, on_retry=self._retrying, deadline=self._deadline
         )
+        response = self._agent.workflow.response(answer)
         self._usage += response.usage
         self._session.remember(response.message)
         facts = {
@@ -346,12 +354,13 @@ class _Run:
         agent = self._agent
         prompts = (agent.system_prompt, agent.instructions, self._session.summary)
         system = [Message(role=Role.SYSTEM, text=text) for text in prompts if text]
-        return ModelRequest(
+        request = ModelRequest(
             model=agent.model,
             messages=(*system, *self._session.messages),
             tools=agent.runner.tools.tools,
             options=agent.options,
         )
+        return agent.workflow.request(request)
 
     def _retrying(self, attempt: int, seconds: float, reason: str) -> None:
         facts = {"attempt": attempt, "delayMillis": round(seconds * 1000)}

@@ -1,16 +1,18 @@
-"""Making agents: one function with keywords, and the same as a fluent builder, as the seeds write it."""
+"""Making agents: one function for each workflow, and the same as a fluent builder, as the seeds write it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from ai4j_sandbox.frozen import EMPTY
-from ai4j_sandbox.model import SandboxSpec
+from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec
 from ai4j_sandbox.registry import SandboxRegistry, default_registry
 from ai4j_sandbox.spi import SandboxProvider
 
 from .agent import Agent, AgentLimits
+from .codeact import DEFAULT_TIMEOUT_SECONDS, CodeActWorkflow, PythonTool
 from .errors import AgentConfigError
 from .model_client import ModelClient
 from .permission import AgentPermissionPolicy, ApprovalCallback, PermissionGate, allow_all, safe_mode
@@ -85,6 +87,30 @@ def react_agent(
     )
 
 
+def codeact_agent(
+    *,
+    tools: Iterable[Tool] = (),
+    code_timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    code_host: Callable[[SandboxCommand], SandboxResult] | None = None,
+    **options: Any,
+) -> Agent:
+    """Return an agent whose model acts by writing Python programs, which run in the session's sandbox.
+
+    Every program is a call of `PYTHON_TOOL` for the policy: `safe_mode` wants it approved.
+
+    Args:
+        tools: What the model may call besides.
+        code_timeout_seconds: How long one program may take.
+        code_host: Runs the programs of a session without a sandbox, see `PythonTool`; without it they are refused.
+        **options: As `react_agent`.
+
+    Raises:
+        AgentConfigError: Something cannot be meant; the message names it.
+    """
+    python = PythonTool(timeout_seconds=code_timeout_seconds, host=code_host)
+    return replace(react_agent(tools=[*tools, python], **options), workflow=CodeActWorkflow())
+
+
 class Agents:
     """Where agents come from."""
 
@@ -92,6 +118,11 @@ class Agents:
     def react(**options: Any) -> AgentBuilder:
         """Return a builder; keywords are those of `react_agent`."""
         return AgentBuilder(**options)
+
+    @staticmethod
+    def codeact(**options: Any) -> CodeActBuilder:
+        """Return a builder; keywords are those of `codeact_agent`."""
+        return CodeActBuilder(**options)
 
 
 class AgentBuilder:
@@ -175,8 +206,26 @@ class AgentBuilder:
         for required in ("model_client", "model"):
             if self._options.get(required) is None:
                 raise AgentConfigError(f"{required} is required", hint=f"call .{required}(...) before .build()")
-        return react_agent(tools=self._tools, **self._options)
+        return self._made(tools=self._tools, **self._options)
+
+    def _made(self, **options: Any) -> Agent:
+        return react_agent(**options)
 
     def _set(self, name: str, value: Any) -> Self:
         self._options[name] = value
         return self
+
+
+class CodeActBuilder(AgentBuilder):
+    """`codeact_agent`, one call for each argument."""
+
+    def code_timeout_seconds(self, seconds: float) -> Self:
+        """Set how long one program may take."""
+        return self._set("code_timeout_seconds", seconds)
+
+    def code_host(self, run: Callable[[SandboxCommand], SandboxResult]) -> Self:
+        """Set what runs the programs of a session without a sandbox."""
+        return self._set("code_host", run)
+
+    def _made(self, **options: Any) -> Agent:
+        return codeact_agent(**options)

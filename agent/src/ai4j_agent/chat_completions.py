@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -38,6 +39,7 @@ from .errors import (
     ModelUnreachableError,
 )
 from .model_client import ModelRequest, ModelResponse, RetryCallback, TextCallback
+from .model_json import parsed_json
 from .sse import SseDecoder
 
 if TYPE_CHECKING:
@@ -219,7 +221,7 @@ class _Watchdog:
 
     def __enter__(self) -> Self:
         if self._seconds is not None:
-            with suppress(OSError, ValueError):  # the answer has no body: nothing to wait for
+            with suppress(AttributeError, OSError, ValueError):  # the answer has no body: nothing to wait for
                 # A descriptor of our own: the response's may be closed, and its number taken, when the time comes.
                 self._connection = socket.socket(fileno=os.dup(self._response.raw.fileno()))
                 self._timer = threading.Timer(self._seconds, self._cut)
@@ -294,7 +296,7 @@ def _error_text(response: requests.Response, deadline: Deadline) -> str:
         return "a redirect, which is not followed"
     body = b"".join(_bounded_chunks(response, LONGEST_ERROR, deadline))
     try:
-        said = error_message(json.loads(body))
+        said = error_message(parsed_json(body))
     except ValueError:
         said = body.decode("utf-8", "replace")
     return " ".join(said.split())[:_SHOWN_CHARACTERS] or "no reason given"
@@ -302,7 +304,7 @@ def _error_text(response: requests.Response, deadline: Deadline) -> str:
 
 def _json(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return parsed_json(data)
     except ValueError:
         raise ModelProtocolError("the answer is not JSON") from None
 
@@ -330,10 +332,17 @@ def _pause(error: ModelClientError, attempt: int) -> float:
 
 
 def _retry_after(value: str | None) -> float | None:
+    """Seconds, given as such or as a date; ``None`` for anything else, for which the doubling pause will do."""
+    if not value:
+        return None
     try:
-        return max(0.0, float(value)) if value else None
+        return max(0.0, float(value))
     except ValueError:
-        return None  # a date; the doubling pause will do
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (OverflowError, ValueError):
+        return None
 
 
 def _request_id(response: requests.Response) -> str | None:

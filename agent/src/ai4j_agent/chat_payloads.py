@@ -11,6 +11,7 @@ from ai4j_sandbox.frozen import thaw
 from .conversation import Message, Role, ToolCall
 from .errors import ModelProtocolError
 from .model_client import ModelRequest, ModelResponse, TokenUsage
+from .model_json import parsed_json
 from .tools import Tool
 
 
@@ -49,14 +50,16 @@ def parse_response(data: Any, *, request_id: str | None = None) -> ModelResponse
         ModelProtocolError: It is not one.
     """
     try:
+        _refuse_error(data, request_id)
         choice = data["choices"][0]
         message = choice["message"]
         calls = [_call(item) for item in message.get("tool_calls") or ()]
+        text = _text(message.get("content")) or _text(message.get("refusal"))
         return ModelResponse(
-            message=Message(role=Role.ASSISTANT, text=message.get("content") or "", tool_calls=tuple(calls)),
-            finish_reason=choice.get("finish_reason"),
+            message=Message(role=Role.ASSISTANT, text=text, tool_calls=tuple(calls)),
+            finish_reason=_word(choice.get("finish_reason")),
             usage=_usage(data.get("usage")),
-            model=data.get("model"),
+            model=_word(data.get("model")),
             request_id=request_id,
         )
     except (AttributeError, IndexError, KeyError, TypeError):
@@ -69,7 +72,7 @@ class StreamedCompletion:
     def __init__(self, *, request_id: str | None = None) -> None:
         self._request_id = request_id
         self._text: list[str] = []
-        self._calls: dict[int, dict[str, str]] = {}
+        self._calls: dict[Any, dict[str, str]] = {}  # in the order in which they began
         self._finish_reason: str | None = None
         self._usage = TokenUsage()
         self._model: str | None = None
@@ -85,7 +88,7 @@ class StreamedCompletion:
             self._done = True
             return ""
         try:
-            return self._chunk(json.loads(data))
+            return self._chunk(parsed_json(data))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise ModelProtocolError(
                 "the stream holds something that is no completion chunk", request_id=self._request_id
@@ -99,11 +102,9 @@ class StreamedCompletion:
         """
         if not self._done and self._finish_reason is None:
             raise ModelProtocolError("the stream ended before the answer was complete", request_id=self._request_id)
-        calls = (self._calls[index] for index in sorted(self._calls))
+        calls = tuple(_streamed_call(call) for call in self._calls.values())
         return ModelResponse(
-            message=Message(
-                role=Role.ASSISTANT, text="".join(self._text), tool_calls=tuple(_streamed_call(call) for call in calls)
-            ),
+            message=Message(role=Role.ASSISTANT, text="".join(self._text), tool_calls=calls),
             finish_reason=self._finish_reason,
             usage=self._usage,
             model=self._model,
@@ -111,29 +112,38 @@ class StreamedCompletion:
         )
 
     def _chunk(self, chunk: Mapping[str, Any]) -> str:
-        if chunk.get("error"):
-            raise ModelProtocolError(f"the service broke off: {error_message(chunk)}", request_id=self._request_id)
-        self._model = chunk.get("model") or self._model
+        _refuse_error(chunk, self._request_id)
+        self._model = _word(chunk.get("model")) or self._model
         if chunk.get("usage"):
             self._usage = _usage(chunk["usage"])
         if not chunk.get("choices"):
             return ""
         choice = chunk["choices"][0]
-        self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        self._finish_reason = _word(choice.get("finish_reason")) or self._finish_reason
         delta = choice.get("delta") or {}
         self._collect_calls(delta.get("tool_calls") or ())
-        text: str = delta.get("content") or ""
+        text = _text(delta.get("content")) or _text(delta.get("refusal"))
         self._text.append(text)
         return text
 
     def _collect_calls(self, pieces: Iterable[Mapping[str, Any]]) -> None:
         for piece in pieces:
-            index = piece.get("index", len(self._calls))
-            call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
+            call_id = _id(piece.get("id"))
+            call = self._calls.setdefault(self._place(piece, call_id), {"id": "", "name": "", "arguments": ""})
             function = piece.get("function") or {}
-            call["id"] = call["id"] or piece.get("id") or ""
-            call["name"] += function.get("name") or ""
-            call["arguments"] += function.get("arguments") or ""
+            name = _text(function.get("name"))
+            call["id"] = call["id"] or call_id
+            call["name"] += "" if name == call["name"] else name  # some services say it in every piece
+            call["arguments"] += _arguments(function.get("arguments"))
+
+    def _place(self, piece: Mapping[str, Any], call_id: str) -> Any:
+        """Which call a piece belongs to. Services that give no index begin a call with a new id, or with a name."""
+        if piece.get("index") is not None:
+            return piece["index"]
+        if call_id:
+            return next((place for place, call in self._calls.items() if call["id"] == call_id), call_id)
+        begins = not self._calls or (piece.get("function") or {}).get("name")
+        return f"call {len(self._calls)}" if begins else next(reversed(self._calls))
 
 
 def error_message(data: Any) -> str:
@@ -162,7 +172,10 @@ def _tool_body(tool: Tool) -> dict[str, Any]:
 
 def _call(item: Mapping[str, Any]) -> ToolCall:
     function = item["function"]
-    return _streamed_call({"id": item.get("id") or "", "name": function["name"], "arguments": function["arguments"]})
+    if not isinstance(function["name"], str):
+        raise TypeError("a call without a name")
+    call = {"id": _id(item.get("id")), "name": function["name"], "arguments": _arguments(function.get("arguments"))}
+    return _streamed_call(call)
 
 
 def _streamed_call(call: Mapping[str, str]) -> ToolCall:
@@ -174,4 +187,41 @@ def _streamed_call(call: Mapping[str, str]) -> ToolCall:
 def _usage(data: Any) -> TokenUsage:
     if not isinstance(data, Mapping):
         return TokenUsage()
-    return TokenUsage(input_tokens=data.get("prompt_tokens") or 0, output_tokens=data.get("completion_tokens") or 0)
+    return TokenUsage(
+        input_tokens=_count(data.get("prompt_tokens")), output_tokens=_count(data.get("completion_tokens"))
+    )
+
+
+def _refuse_error(data: Mapping[str, Any], request_id: str | None) -> None:
+    if data.get("error"):
+        raise ModelProtocolError(f"the service broke off: {error_message(data)}", request_id=request_id)
+
+
+# What services write beside the protocol's letter is taken where its meaning is certain. Anything else is a TypeError,
+# which the callers tell as a broken protocol: nothing untyped gets into the conversation.
+
+
+def _text(content: Any) -> str:
+    """Text, or the texts of a list of parts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(_text(part["text"]) for part in content if part.get("text") is not None)
+
+
+def _arguments(arguments: Any) -> str:
+    """JSON text, or the data itself."""
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return json.dumps(arguments)
+
+
+def _id(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else 0

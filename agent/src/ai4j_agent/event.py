@@ -109,7 +109,7 @@ def json_data(value: Any) -> Any:
     """
     try:
         return freeze(json.loads(json.dumps(thaw(value), allow_nan=False)))
-    except (TypeError, ValueError):
+    except (RecursionError, TypeError, ValueError):
         raise AgentConfigError(f"JSON data is needed, got {type(value).__name__} with something else inside") from None
 
 

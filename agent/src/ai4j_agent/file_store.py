@@ -147,7 +147,7 @@ def _session_id_of(path: Path) -> str | None:
         return None
     try:
         document = json.loads(text)
-        session_id = document.get("sessionId") or document["metadata"]["sessionId"]
+        session_id = (document.get("metadata") or {}).get("sessionId") or document["sessionId"]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise SessionStoreError(f"{path.name} is not a session snapshot") from None
     return str(session_id)

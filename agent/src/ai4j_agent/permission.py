@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, TypeVar
 
 from ai4j_sandbox.binding import AgentSessionSandboxBinding
 from ai4j_sandbox.model import SandboxCommand
@@ -18,10 +19,21 @@ from ai4j_sandbox.model import SandboxCommand
 from .conversation import ToolCall
 from .errors import AgentApprovalRequiredError, AgentConfigError, AgentPermissionError
 
-SAFE_MODE_TOOLS = ("write_file", "apply_patch", "edit", "bash")
-"""Tools that need approval unless the host sets a policy of its own."""
-
 _log = logging.getLogger(__name__)
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def word_of(kind: type[Word], value: str, what: str) -> Word:
+    """Return the member that `value` is or spells: what is compared later must not be a look-alike.
+
+    Raises:
+        AgentConfigError: It is none of them.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        raise AgentConfigError(f"{what} must be one of {', '.join(kind)}, got {value!r}") from None
 
 
 class AgentExecutionEnvironment(StrEnum):
@@ -42,6 +54,25 @@ class CallOrigin(StrEnum):
     HOST = "host"
 
 
+class ToolEffect(StrEnum):
+    """The most that a tool call does."""
+
+    READS = "reads"
+    WRITES = "writes"
+    EXECUTES = "executes"
+
+
+CONVENTIONAL_EFFECTS: Mapping[str, ToolEffect] = MappingProxyType(
+    {
+        "write_file": ToolEffect.WRITES,
+        "apply_patch": ToolEffect.WRITES,
+        "edit": ToolEffect.WRITES,
+        "bash": ToolEffect.EXECUTES,
+    }
+)
+"""What the contract's tools do, for a tool of such a name that does not say it itself."""
+
+
 class AgentPermissionDecisionType(StrEnum):
     """The three answers, from mild to strict."""
 
@@ -56,6 +87,9 @@ class AgentPermissionDecision:
 
     type: AgentPermissionDecisionType
     reason: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", word_of(AgentPermissionDecisionType, self.type, "decision type"))
 
     @classmethod
     def allow(cls) -> AgentPermissionDecision:
@@ -84,6 +118,7 @@ class AgentPermissionRequest:
         tool_call: The call as it would run, after interception.
         environment: Where it would run.
         origin: How it came about.
+        effect: What it does, as the tool says; a routed call executes. ``None`` when the tool does not say.
         session_id: In which agent session.
         sandbox: Summary of the sandbox it would run in; ``None`` for a local call and before a sandbox is made.
         command: For a routed call: the command that would run instead. Hidden from ``repr``.
@@ -92,6 +127,7 @@ class AgentPermissionRequest:
     tool_call: ToolCall
     environment: AgentExecutionEnvironment = AgentExecutionEnvironment.LOCAL
     origin: CallOrigin = CallOrigin.MODEL
+    effect: ToolEffect | None = None
     session_id: str | None = None
     sandbox: AgentSessionSandboxBinding | None = None
     command: SandboxCommand | None = field(default=None, repr=False)
@@ -167,8 +203,17 @@ def require_approval_for_tools(names: Iterable[str], reason: str | None = None) 
 
 
 def safe_mode() -> AgentPermissionPolicy:
-    """Return the default policy: tools that write files or run commands need approval, wherever they run."""
-    return require_approval_for_tools(SAFE_MODE_TOOLS, "safe mode: it changes files or runs commands")
+    """Return the default policy: calls that write files or run commands need approval, wherever they run.
+
+    Which do is the tool's own statement (`ToolEffect`); one that makes none is judged by `CONVENTIONAL_EFFECTS`.
+    """
+    approval = AgentPermissionDecision.require_approval("safe mode: it changes files or runs commands")
+
+    def evaluate(request: AgentPermissionRequest) -> AgentPermissionDecision:
+        effect = request.effect or CONVENTIONAL_EFFECTS.get(request.tool_name, ToolEffect.READS)
+        return AgentPermissionDecision.allow() if effect is ToolEffect.READS else approval
+
+    return FunctionPolicy(evaluate)
 
 
 def strictest(*policies: AgentPermissionPolicy) -> AgentPermissionPolicy:
@@ -185,8 +230,14 @@ def strictest(*policies: AgentPermissionPolicy) -> AgentPermissionPolicy:
 def by_environment(
     policies: Mapping[AgentExecutionEnvironment, AgentPermissionPolicy], otherwise: AgentPermissionPolicy
 ) -> AgentPermissionPolicy:
-    """Return a policy that asks the one for the environment of the call, else `otherwise`."""
-    chosen = dict(policies)
+    """Return a policy that asks the one for the environment of the call, else `otherwise`.
+
+    Raises:
+        AgentConfigError: A key is no environment: its policy would never be asked.
+    """
+    chosen = {
+        word_of(AgentExecutionEnvironment, name, "by_environment key"): policy for name, policy in policies.items()
+    }
     return FunctionPolicy(lambda request: decide(chosen.get(request.environment, otherwise), request))
 
 
@@ -234,7 +285,7 @@ class PermissionGate:
             return decision
         if decision.type is AgentPermissionDecisionType.DENY:
             raise AgentPermissionError(request, decision)
-        if approved:
+        if approved is True:
             return decision
         if self.approve is None:
             raise AgentApprovalRequiredError(request, decision)

@@ -12,6 +12,7 @@ from ai4j_sandbox.frozen import thaw
 from ai4j_sandbox.redaction import Scrubber, mask_text, mask_value
 
 from .conversation import Message, ToolCall
+from .model_json import parsed_json
 
 
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:
@@ -53,12 +54,14 @@ def without_known_secrets(text: str, scrubber: Scrubber) -> str:
 
 
 def _redacted_call(call: ToolCall, scrubber: Scrubber) -> ToolCall:
+    name = _masked(call.name, scrubber)
     try:
-        arguments = json.loads(call.arguments)
+        arguments = parsed_json(call.arguments)
     except ValueError:
-        return replace(call, arguments=_masked(call.arguments, scrubber))
+        return replace(call, name=name, arguments=_masked(call.arguments, scrubber))
     masked = redacted_data(arguments, scrubber)
-    return call if masked == arguments else replace(call, arguments=json.dumps(masked, ensure_ascii=False))
+    kept = call.arguments if masked == arguments else json.dumps(masked, ensure_ascii=False)
+    return replace(call, name=name, arguments=kept)
 
 
 def _masked(text: str, scrubber: Scrubber) -> str:

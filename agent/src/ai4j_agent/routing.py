@@ -9,7 +9,7 @@ Calls of the model, calls routed to a sandbox, calls of delegates and background
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -22,13 +22,30 @@ from ai4j_sandbox.errors import SandboxException, SessionState
 from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec, SandboxStatus
 
 from .conversation import ToolCall
-from .errors import AgentControlFlowError, AgentError, AgentPermissionError, ToolError
+from .errors import AgentConfigError, AgentControlFlowError, AgentError, AgentPermissionError, ToolError
 from .event import SESSION_TURN, AgentEventType
-from .permission import AgentExecutionEnvironment, AgentPermissionRequest, CallOrigin, PermissionGate
+from .permission import (
+    AgentExecutionEnvironment,
+    AgentPermissionRequest,
+    CallOrigin,
+    PermissionGate,
+    ToolEffect,
+    word_of,
+)
 from .redacted import without_known_secrets
 from .sandbox_source import SandboxPlan, environment_of
 from .session import AgentSession
-from .tools import Tool, ToolContext, ToolPlacement, ToolRegistry, ToolResult, output_text, parsed_arguments, within
+from .tools import (
+    SupportsEffect,
+    Tool,
+    ToolContext,
+    ToolPlacement,
+    ToolRegistry,
+    ToolResult,
+    output_text,
+    parsed_arguments,
+    within,
+)
 
 DEFAULT_OUTPUT_LIMIT = 100_000
 """How many characters of one tool output the model gets."""
@@ -55,6 +72,13 @@ class Interception:
     call: ToolCall | None = None
     spec: SandboxSpec | None = field(default=None, repr=False)
     command: SandboxCommand | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", word_of(InterceptionType, self.type, "interception type"))
+        if self.type is InterceptionType.ROUTE_TO and self.command is None:
+            raise AgentConfigError("an interception that routes needs a command", hint="use Interception.route_to")
+        if self.type is InterceptionType.MODIFY and self.call is None:
+            raise AgentConfigError("an interception that modifies needs a call", hint="use Interception.modify")
 
     @classmethod
     def allow(cls) -> Interception:
@@ -98,6 +122,7 @@ class _Prepared:
 
     call: ToolCall
     environment: AgentExecutionEnvironment
+    effect: ToolEffect | None
     work: Callable[[], Any]
     command: SandboxCommand | None = None
 
@@ -186,6 +211,7 @@ class ToolRunner:
                 tool_call=prepared.call,
                 environment=prepared.environment,
                 origin=CallOrigin.ROUTED if routed else origin,
+                effect=prepared.effect,
                 session_id=session.session_id,
                 sandbox=None if prepared.environment is AgentExecutionEnvironment.LOCAL else session.sandbox_binding,
                 command=prepared.command,
@@ -208,7 +234,12 @@ class ToolRunner:
         context = ToolContext(
             session=session, call=call, environment=environment, origin=origin, deadline=deadline, gate=self.gate
         )
-        return _Prepared(call=call, environment=environment, work=lambda: chosen.execute(arguments, context))
+        return _Prepared(
+            call=call,
+            environment=environment,
+            effect=_effect(chosen, arguments),
+            work=lambda: chosen.execute(arguments, context),
+        )
 
     def _tool(self, call: ToolCall) -> Tool:
         found = self.tools.find(call.name)
@@ -233,6 +264,7 @@ class ToolRunner:
             return _Prepared(
                 call=call,
                 environment=environment,
+                effect=ToolEffect.EXECUTES,
                 command=command,
                 work=lambda: _routed_output(call, session.open_sandbox().execute(command)),
             )
@@ -242,6 +274,7 @@ class ToolRunner:
         return _Prepared(
             call=call,
             environment=environment_of(plan.provider_id),
+            effect=ToolEffect.EXECUTES,
             command=command,
             work=lambda: _routed_output(call, _executed_apart(plan, command)),
         )
@@ -321,8 +354,13 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[:half]}\n[... truncated {dropped} of {len(text)} characters ...]\n{text[-half:]}"
 
 
+def _effect(tool: Tool, arguments: Mapping[str, Any]) -> ToolEffect | None:
+    said = tool.effect_of(arguments) if isinstance(tool, SupportsEffect) else None
+    return None if said is None else word_of(ToolEffect, said, f"effect of {tool.name!r}")
+
+
 def _environment(tool: Tool, session: AgentSession) -> AgentExecutionEnvironment:
-    if tool.placement is ToolPlacement.HOST:
+    if word_of(ToolPlacement, tool.placement, f"placement of {tool.name!r}") is ToolPlacement.HOST:
         return AgentExecutionEnvironment.LOCAL
     return session.execution_environment
 

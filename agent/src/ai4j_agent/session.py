@@ -28,7 +28,7 @@ from ai4j_sandbox.spi import SandboxProvider, SandboxSession, SupportsConnect, S
 from .conversation import Conversation, Message, ToolCall
 from .errors import AgentConfigError, EventLogTamperedError, SandboxDetachedError
 from .event import SESSION_TURN, AgentEvent, AgentEventType, AgentSessionEvent, json_data
-from .event_log import AgentEventLog, ChainFault
+from .event_log import INTACT, AgentEventLog, ChainFault, ChainVerification
 from .permission import AgentExecutionEnvironment
 from .redacted import redacted_binding, redacted_data, redacted_message
 from .sandbox_source import SandboxSource, environment_of
@@ -38,6 +38,7 @@ from .store import AgentSessionStore
 AgentListener = Callable[[AgentEvent], None]
 
 _LIVE = (SandboxStatus.CREATED, SandboxStatus.RUNNING)
+_SANDBOX_EVENTS = (AgentEventType.SANDBOX_BOUND, AgentEventType.SANDBOX_UPDATED, AgentEventType.SANDBOX_CLEARED)
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class AgentSession:
         self._on_close: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._opening = threading.Lock()
+        self._saving = threading.Lock()
         self._closed = False
 
     # --- identity -------------------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ class AgentSession:
     def clear_sandbox(self) -> Self:
         """Be without a sandbox; nothing happens without a binding. A live one that the session made is destroyed.
 
-        One that is detached is out of reach and left as it is.
+        One that is detached is out of reach and stays alive; to be rid of it, `reattach` first.
 
         Raises:
             SandboxCleanupError: It could not be destroyed; the binding stays.
@@ -442,11 +444,12 @@ class AgentSession:
 
         Args:
             snapshot: What to become. The run id stays this session's own.
-            verify: Refuse an event log that was changed. Events of the Java original have no seal and are taken,
-                unless this session's log has a key.
+            verify: Refuse an event log that was changed, and a sandbox other than the one it tells of: a session whose
+                sandbox was taken out of the store would run on the host. Events of the Java original have no seal and
+                are taken, unless this session's log has a key.
 
         Raises:
-            EventLogTamperedError: The log was changed; names the event. This session is as before.
+            EventLogTamperedError: It was changed; names the event. This session is as before.
         """
         if snapshot is None:
             return self
@@ -469,22 +472,43 @@ class AgentSession:
             SessionStoreError: It could not be stored.
         """
         if self._store is not None:
-            self._store.save(self.snapshot())
+            with self._saving:  # or a slow save of an earlier state could replace a later one
+                self._store.save(self.snapshot())
         return self
 
     def _require_intact(self, snapshot: AgentSessionSnapshot) -> None:
         verification = self._events.check(snapshot.events, snapshot.event_log_head)
+        if verification.valid:
+            verification = _binding_as_told(snapshot)
         unsealed = verification.fault is ChainFault.UNSEALED and not self._events.sealed_with_key
         if verification.valid or unsealed:
             return
         raise EventLogTamperedError(
-            f"the event log of the session was changed ({verification.fault}): {verification.detail}",
+            f"the stored session was changed ({verification.fault}): {verification.detail}",
             verification=verification,
             hint="restore the snapshot from a backup, or pass verify=False to look at it",
         )
 
     def _touch(self, **changes: Any) -> None:
         self._metadata = replace(self._metadata, updated_at_epoch_ms=self._clock(), **changes)
+
+
+def _binding_as_told(snapshot: AgentSessionSnapshot) -> ChainVerification:
+    """Whether the stored sandbox is the one of the last event about it: the log is sealed, the binding is not."""
+    about = [index for index, entry in enumerate(snapshot.events) if entry.event.type in _SANDBOX_EVENTS]
+    if not about:
+        return INTACT
+    entry, binding = snapshot.events[about[-1]], snapshot.sandbox_binding
+    cleared = entry.event.type == AgentEventType.SANDBOX_CLEARED
+    stored = replace(entry.event, payload=binding and binding.to_dict()).redacted(Scrubber())  # as an event has it
+    if _sandbox_ids(None if cleared else entry.event.payload) == _sandbox_ids(stored.payload):
+        return INTACT
+    detail = f"event {entry.sequence} ({entry.event.type}) tells of another sandbox than the one stored"
+    return ChainVerification(valid=False, first_broken_index=about[-1], fault=ChainFault.EDITED, detail=detail)
+
+
+def _sandbox_ids(summary: Any) -> tuple[Any, Any] | None:
+    return (summary.get("providerId"), summary.get("sandboxSessionId")) if isinstance(summary, Mapping) else None
 
 
 def _same_sandbox(one: AgentSessionSandboxBinding | None, other: AgentSessionSandboxBinding) -> bool:

@@ -118,8 +118,5 @@ class AgentSessionSnapshot:
         """
         try:
             return cls.from_dict(json.loads(text))
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # a JSONDecodeError; a SandboxConfigError is one too and names the fields
+        except (RecursionError, ValueError) as error:  # a SandboxConfigError is a ValueError too and names the fields
             raise SessionStoreError(f"not a session snapshot: {error}") from None

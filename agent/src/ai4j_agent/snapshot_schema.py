@@ -67,6 +67,13 @@ class SnapshotSchema(StoredSchema):
     sandbox_binding = fields.Nested(BindingSchema, data_key="sandboxBinding", allow_none=True)
     owns_sandbox = fields.Boolean(data_key="ownsSandbox")
 
+    def _accept(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The id stands in two places; that of the metadata counts."""
+        metadata = data.get("metadata") or {}
+        if data.get("sessionId") and isinstance(metadata, Mapping):
+            data = {**data, "metadata": {"sessionId": data["sessionId"], **metadata}}
+        return super()._accept(data)
+
     def _arguments(self, data: dict[str, Any]) -> dict[str, Any]:
         memory = data.pop("memory", {})
         return {**data, "messages": memory.get("messages") or (), "summary": memory.get("summary")}
@@ -97,7 +104,7 @@ def message_item(message: Message) -> dict[str, Any]:
 def item_message(item: Mapping[str, Any]) -> Message:
     """Return the message of a memory item. Raises a lookup or value error for anything else."""
     if item["type"] == "function_call_output":
-        return Message.tool_output(item["call_id"], item.get("output") or "")
+        return Message.tool_output(_text(item["call_id"]), _text(item.get("output") or ""))
     if item["type"] != "message":
         raise ValueError(item["type"])
     content = item.get("content") or []
@@ -117,8 +124,14 @@ def _call_item(call: ToolCall) -> dict[str, Any]:
 def _item_call(item: Mapping[str, Any]) -> ToolCall:
     function = item["function"]
     return ToolCall(
-        name=function["name"],
-        arguments=function.get("arguments") or "{}",
-        call_id=item["id"],
-        type=item.get("type") or "function",
+        name=_text(function["name"]),
+        arguments=_text(function.get("arguments") or "{}"),
+        call_id=_text(item["id"]),
+        type=_text(item.get("type") or "function"),
     )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("text is needed")
+    return value

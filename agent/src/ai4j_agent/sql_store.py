@@ -47,9 +47,16 @@ class SqlSessionStore:
 
     @classmethod
     def sqlite(cls, path: str | os.PathLike[str], *, table: str = DEFAULT_TABLE) -> Self:
-        """Return a store in a SQLite file that only its owner may read."""
+        """Return a store in a SQLite file that only its owner may read.
+
+        Raises:
+            SessionStoreError: The file cannot be created or opened.
+        """
         location = Path(path)
-        os.close(os.open(location, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would create it readable for all
+        try:
+            os.close(os.open(location, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would create it readable for all
+        except OSError as error:
+            raise SessionStoreError(f"could not open session database {location.name}: {error.strerror}") from error
         return cls(f"sqlite:///{location}", table=table)
 
     def __repr__(self) -> str:
@@ -125,6 +132,8 @@ class SqlSessionStore:
             kind = type(getattr(error, "orig", None) or error).__name__
             # The driver's text may quote the row or the connection string.
             raise SessionStoreError(f"could not {operation} session: the database raised {kind}") from None
+        except ValueError:  # the driver's, for text that the database cannot hold: lone surrogates, NUL
+            raise SessionStoreError(f"could not {operation} session: the database cannot hold such an id") from None
 
     def _ensure_table(self) -> None:
         with self._lock:

@@ -1,8 +1,8 @@
 """Tools: what a model may call, where each runs, and what it gets and gives.
 
-A tool says where it runs (`ToolPlacement`), because the permission policy is told: ``HOST`` means this process,
-whatever sandbox the session has; ``SESSION`` means the session's sandbox, or this process when the session has none. A
-tool never runs itself: `routing.ToolRunner` runs it, after the policy allowed it.
+A tool says where it runs (`ToolPlacement`) and what it does (`ToolEffect`), because the permission policy is told:
+``HOST`` means this process, whatever sandbox the session has; ``SESSION`` means the session's sandbox, or this process
+when the session has none. A tool never runs itself: `routing.ToolRunner` runs it, after the policy allowed it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.frozen import freeze, thaw
@@ -24,7 +24,8 @@ from ai4j_sandbox.spi import EventCallback, SandboxSession
 
 from .conversation import ToolCall
 from .errors import AgentConfigError, ToolError
-from .permission import AgentExecutionEnvironment, CallOrigin, PermissionGate
+from .model_json import parsed_json
+from .permission import AgentExecutionEnvironment, CallOrigin, PermissionGate, ToolEffect, word_of
 from .sandbox_source import environment_of
 
 if TYPE_CHECKING:
@@ -135,9 +136,24 @@ class Tool(Protocol):
         """
 
 
+@runtime_checkable
+class SupportsEffect(Protocol):
+    """A tool that says what a call does. Without it `safe_mode` goes by the tool's name."""
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> ToolEffect | None:
+        """Return the most that a call with these arguments does; ``None`` is "not said".
+
+        Asked before the policy is, with arguments that were not checked for type; must not have side effects.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionTool:
-    """A tool made of a function."""
+    """A tool made of a function.
+
+    Attributes:
+        effect: The most that any call of it does.
+    """
 
     name: str
     description: str
@@ -145,9 +161,17 @@ class FunctionTool:
     parameters: Mapping[str, Any] = field(repr=False)
     placement: ToolPlacement = ToolPlacement.HOST
     wants_context: bool = False
+    effect: ToolEffect | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", freeze(self.parameters))
+        object.__setattr__(self, "placement", word_of(ToolPlacement, self.placement, f"placement of {self.name!r}"))
+        if self.effect is not None:
+            object.__setattr__(self, "effect", word_of(ToolEffect, self.effect, f"effect of {self.name!r}"))
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> ToolEffect | None:
+        """Return what was declared."""
+        return self.effect
 
     def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         """Call the function with the arguments by name."""
@@ -161,7 +185,7 @@ def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 
 @overload
 def tool(
-    *, name: str | None = None, placement: ToolPlacement = ToolPlacement.HOST
+    *, name: str | None = None, placement: ToolPlacement = ToolPlacement.HOST, effect: ToolEffect | None = None
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -171,13 +195,20 @@ def tool(
     *,
     name: str | None = None,
     placement: ToolPlacement = ToolPlacement.HOST,
+    effect: ToolEffect | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function: its name, its docstring, and a schema from its annotations.
 
     A parameter called ``context`` is not shown to the model; it receives the `ToolContext`.
 
+    Args:
+        function: What to call.
+        name: The tool's name, if not the function's.
+        placement: Where it runs.
+        effect: The most it does. `safe_mode` wants approval for what writes or executes.
+
     Raises:
-        AgentConfigError: A parameter's type has no JSON counterpart.
+        AgentConfigError: A parameter's type has no JSON counterpart, or placement or effect is no such word.
     """
 
     def decorate(function: Callable[..., Any]) -> FunctionTool:
@@ -189,6 +220,7 @@ def tool(
             parameters=_schema_of(function, signature),
             placement=placement,
             wants_context="context" in signature.parameters,
+            effect=effect,
         )
 
     return decorate if function is None else decorate(function)
@@ -242,7 +274,7 @@ def parsed_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Any]:
         ToolError: They are not; says what is wrong, for the model.
     """
     try:
-        arguments = json.loads(call.arguments or "{}")
+        arguments = parsed_json(call.arguments or "{}")
     except ValueError as error:
         raise ToolError(f"arguments must be a JSON object: {error}") from None
     if not isinstance(arguments, dict):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ai4j_agent import AgentSession
-from ai4j_agent.coding import CodingLimits, LocalWorkspace, SandboxWorkspace, Workspace
+from ai4j_agent.coding import CodingLimits, CodingToolset, LocalWorkspace, SandboxWorkspace, Workspace
 from ai4j_agent.coding.background import CommandLog
 from ai4j_sandbox import OutputStream, SandboxCommand, SandboxException, SandboxSpec
 from ai4j_sandbox.testing import FakeProvider, FakeResult
@@ -35,6 +35,14 @@ def status(bench: Bench, process_id: str) -> str:
 
 
 # --- in the foreground ----------------------------------------
+
+
+def test_an_action_is_not_needed_to_run_a_command(bench: Bench) -> None:
+    agent_tools = {tool.name: tool for tool in CodingToolset().tools()}
+
+    assert "action" not in agent_tools["bash"].parameters["required"]
+    assert bench.call("bash", command="echo out")["stdout"] == "out\n"
+    assert bench.call("bash", action="", command="echo out")["stdout"] == "out\n"
 
 
 def test_a_result_has_every_fact(bench: Bench) -> None:

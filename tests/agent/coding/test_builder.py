@@ -39,8 +39,17 @@ from ai4j_agent.coding import (
     coding_safe_mode,
     read_only,
 )
-from ai4j_sandbox import SandboxCommand, SandboxSession, SandboxSpec, SandboxStatus
+from ai4j_sandbox import (
+    SandboxCommand,
+    SandboxEvent,
+    SandboxEventType,
+    SandboxSession,
+    SandboxSpec,
+    SandboxStatus,
+    default_registry,
+)
 from ai4j_sandbox.testing import FakeProvider, FakeResult
+from support.coding_bench import local_works
 from support.scripted_model import ScriptedModel, call
 from support.waiting import eventually
 
@@ -480,3 +489,25 @@ def test_a_sync_needs_a_directory_of_the_host() -> None:
 
     with pytest.raises(AgentConfigError, match="workspace_root is required to move files"):
         agent.sync(agent.new_session())
+
+
+def test_observers_are_told_of_the_model_s_commands_and_not_of_how_tools_look(tmp_path: Path) -> None:
+    if not local_works():
+        pytest.skip("the local provider cannot isolate commands on this machine")
+    (tmp_path / "a.txt").write_text("x\n")
+    told: list[SandboxEvent] = []
+    with default_registry().create_session(provider_id="local") as sandbox:
+        sandbox.subscribe(told.append)
+        agent = builder().workspace_root(tmp_path).sandbox(sandbox).permission_policy(allow_all()).build()
+        session = agent.new_session()
+        agent.sync(session).push()
+        agent.execute_tool(session, call("read_file", path="a.txt"))
+        agent.execute_tool(session, call("list"))
+        agent.execute_tool(session, call("glob", pattern="*"))
+        agent.execute_tool(session, call("grep", pattern="x"))
+        agent.sync(session).pull()
+        agent.execute_tool(session, call("bash", command="echo seen"))
+
+    started = [event for event in told if event.type is SandboxEventType.COMMAND_STARTED]
+    assert len(started) == 1
+    assert [event.data for event in told if event.data] == [b"seen\n"]

@@ -6,6 +6,7 @@ Once in the `local` provider's sandbox, and again through each service's provide
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,13 +16,14 @@ from typing import Any
 import pytest
 
 from ai4j_agent import allow_all
-from ai4j_agent.coding import CodingAgentBuilder
-from ai4j_sandbox import SandboxRegistry, SandboxSession, SandboxSpec, default_registry
+from ai4j_agent.coding import CodingAgentBuilder, SandboxWorkspace, WorkspaceSync
+from ai4j_sandbox import SandboxCommand, SandboxRegistry, SandboxSession, SandboxSpec, default_registry
 from support.coding_bench import local_works
 from support.scripted_model import ScriptedModel, call
 
 PROJECT = Path(__file__).parents[3] / "examples" / "wordcount"
 PACKAGES = "/opt/packages"
+HOME = "/home/user"
 REMOTE = ("e2b", "cubesandbox", "daytona")
 
 pytestmark = pytest.mark.skipif(not local_works(), reason="the local provider cannot isolate commands on this machine")
@@ -52,7 +54,8 @@ def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip(f"the provider {provider_id} is not installed")
     emulator = pytest.importorskip("ai4j_sandbox_emulator")
     with ExitStack() as running:
-        server = running.enter_context(emulator.Emulator((provider_id,), spec=local_spec(workspace_id="/home/user")))
+        spec = local_spec(workspace_id=HOME)
+        server = running.enter_context(emulator.Emulator((provider_id,), spec=spec, home=HOME))
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         image = {"cubesandbox": "base"}.get(provider_id)
@@ -114,3 +117,23 @@ def test_a_model_fixes_the_failing_test_and_the_host_gets_a_patch(sandbox: Sandb
     assert "(?:['’-]" in changed
     assert tree(project) == before | {"src/wordcount/words.py": changed.encode()}
     assert sandbox.session_id not in ("", None)
+
+
+def test_files_of_any_name_and_content_travel_there_and_back(sandbox: SandboxSession, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    names = ("plain", "new\nline", "co:lon", "-dash", "back\\slash", os.fsdecode(b"caf\xe9"), "é")
+    for number, name in enumerate(names):
+        (project / name).write_bytes(bytes((0, 255, 10, 13, number)))
+    sync = WorkspaceSync(project, SandboxWorkspace(sandbox, "/tmp/odd names"))
+
+    assert sync.push().sent == tuple(sorted(names))
+    line = 'cd "/tmp/odd names" && for file in *; do printf more >> "./$file"; done'
+    assert sandbox.execute(SandboxCommand(command=line)).exit_code == 0
+    patch = sync.pull()
+
+    assert (patch.apply(), patch.skipped) == (tuple(sorted(names)), ())
+    assert {name: (project / name).read_bytes() for name in names} == {
+        name: bytes((0, 255, 10, 13, number)) + b"more" for number, name in enumerate(names)
+    }
+    assert sync.pull().changes == ()

@@ -231,3 +231,41 @@ def test_the_notes_for_agents_are_read_written_and_extended(bench: Bench) -> Non
         "content": "# Notes\nRun make.\n",
     }
     assert "action must be one of read, write, append" in bench.refusal("update_agents_md", action="delete")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "name"),
+    [
+        ("write_file", {"path": "x", "content": "\ud83d"}, "content"),
+        ("write_file", {"path": "x\udce9", "content": ""}, "path"),
+        ("edit", {"path": "x", "old_string": "a", "new_string": "\ude00"}, "new_string"),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: x\n+\ud83d\n*** End Patch"}, "patch"),
+        ("bash", {"command": "echo \ud83d"}, "command"),
+        ("bash", {"command": "true", "environment": {"A": "\ud83d"}}, "environment"),
+        ("git", {"action": "add", "paths": ["\ud83d"]}, "paths"),
+    ],
+)
+def test_half_a_character_is_refused_in_words(bench: Bench, tool: str, arguments: dict[str, Any], name: str) -> None:
+    assert bench.refusal(tool, **arguments).startswith(f"{name} holds half of a character, U+D")
+    assert not bench.exists("x")
+
+
+def test_a_file_of_any_size_can_be_overwritten(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(limits=CodingLimits(file_bytes=10))
+    bench.put("large", b"x" * 100)
+
+    bench.call("write_file", path="large", content="small")
+
+    assert "is too large" in make_bench(limits=CodingLimits(file_bytes=4)).refusal(
+        "write_file", path="large", content="", mode="append"
+    )
+    assert bench.bytes("large") == b"small"
+
+
+@pytest.mark.parametrize("make", ["mkfifo odd", "mkdir odd", "ln -s nowhere odd; mkdir nowhere"])
+def test_what_is_no_file_is_neither_read_nor_written(bench: Bench, make: str) -> None:
+    bench.sh(make)
+
+    assert "odd cannot be read" in bench.refusal("read_file", path="odd")
+    assert "odd cannot be written" in bench.refusal("write_file", path="odd", content="x")
+    assert "odd cannot be read" in bench.refusal("edit", path="odd", old_string="a", new_string="b")

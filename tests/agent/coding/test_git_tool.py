@@ -124,6 +124,7 @@ def test_hooks_of_a_host_do_not_run_for_looking(repository: Bench) -> None:
         ("clone", {"url": "ssh://example.org/x", "path": "x"}, "only http, https and paths"),
         ("clone", {"url": "git@example.org:x", "path": "x"}, "only http, https and paths"),
         ("clone", {"url": "ext::sh -c touch% x", "path": "x"}, "only http, https and paths"),
+        ("clone", {"url": "http://[bad", "path": "x"}, "the url cannot be read"),
         ("clone", {"url": "../other", "path": "x"}, "escapes the workspace root"),
         ("clone", {"url": "file:///etc", "path": "x"}, "escapes the workspace root"),
         ("clone", {"url": ".", "path": "../x"}, "escapes the workspace root"),
@@ -242,7 +243,9 @@ def test_without_a_credential_a_private_address_is_refused_and_nobody_is_asked(
     root.mkdir()
     (tmp_path / ".gitconfig").write_text(
         "[credential]\n\thelper = !echo password=of-the-machine; echo username=me; :\n"
+        f'[http "{server.url}"]\n\textraHeader = Authorization: Basic b2YtdGhlLW1hY2hpbmU=\n'
     )
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password of-the-machine\n")
     bench = Bench(LocalWorkspace(root, environment={"HOME": str(tmp_path)}))
 
     facts = bench.call("git", action="clone", url=f"{server.url}/project.git", path="copy")

@@ -65,3 +65,11 @@ def test_git_agrees(tmp_path: Path, ignore_files: dict[str, str]) -> None:
     rules = IgnoreRules(ignore_files)
 
     assert [name for name in FILES if not rules.excludes(name)] == [name for name in FILES if name in kept]
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 40 + "b", "**/a/" * 40 + "b", "a/**/" * 40 + "b", "x/" + "*?" * 60 + "b"])
+def test_no_pattern_takes_long(pattern: str) -> None:
+    rules = IgnoreRules({"": pattern})
+
+    assert not rules.excludes("x/" + "a" * 250)
+    assert not rules.excludes("/".join("a" * 1500))

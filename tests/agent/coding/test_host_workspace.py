@@ -113,3 +113,45 @@ def test_a_pipe_is_not_read(tmp_path: Path) -> None:
 
     with pytest.raises(SandboxFileError, match="not a regular file"):
         HostFiles().read(f"{tmp_path}/pipe")
+
+
+SECRETS = {
+    "PLAIN_LOOKING": "ghp_" + "a1B2" * 9,
+    "MODEL_ACCESS": "sk-" + "a1B2c3D4" * 4,
+    "PIP_INDEX_URL": "https://someone:canary-4711@packages.example/simple",
+    "CI_JOB": "Bearer " + "abcdef123456",
+    "MY_API_KEY": "canary-4712",
+    "DSN": "host=db user=me password=canary-4713",
+    "RESTIC_PASSPHRASE": "canary-4714",
+    "MYSQL_PWD": "canary-4715",
+    "DOCKER_AUTH_CONFIG": "canary-4716",
+    "SSH_AUTH_SOCK": "/run/canary-4717",
+}
+
+
+PLAIN = {
+    "GIT_AUTHOR_NAME": "me",
+    "XAUTHORITY": "/x",
+    "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/bus,guid=1f2e",
+    "HARMLESS": "https://example.org/a?b=c",
+    "LS_COLORS": "rs=0:di=01;34",
+}
+
+
+def test_commands_see_no_variable_that_holds_a_secret_by_name_or_by_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        **SECRETS,
+        "HARMLESS": "https://example.org/a?b=c",
+        "LS_COLORS": "rs=0:di=01;34",
+        **PLAIN,
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    seen = LocalWorkspace(tmp_path, {"GIVEN_TOKEN": "on purpose"}).execute(SandboxCommand(command="env")).stdout
+
+    names = {line.partition("=")[0] for line in seen.splitlines()}
+    assert names.isdisjoint(SECRETS)
+    assert names.issuperset({"PATH", "HOME", "GIVEN_TOKEN", *PLAIN})
+    assert "canary" not in seen

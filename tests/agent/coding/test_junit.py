@@ -45,3 +45,24 @@ def test_an_empty_report_counts_nothing() -> None:
 def test_what_is_no_report_is_refused(data: bytes) -> None:
     with pytest.raises(ReportError):
         parse_report(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_document_type_is_refused_in_any_encoding(encoding: str) -> None:
+    entities = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>'
+    report = f'<?xml version="1.0" encoding="{encoding}"?>{entities}<testsuite><testcase name="&b;"/></testsuite>'
+
+    with pytest.raises(ReportError, match="declares a document type"):
+        parse_report(report.encode(encoding))
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"<a>", b"<?xml version='1.0' encoding='nonsense'?><a/>", b"<a>&x;</a>"])
+def test_what_is_no_xml_is_told(data: bytes) -> None:
+    with pytest.raises(ReportError, match="is no XML"):
+        parse_report(data)
+
+
+def test_a_report_of_any_depth_is_read() -> None:
+    report = b"<testsuite>" * 20_000 + b"<testcase name='x'/>" + b"</testsuite>" * 20_000
+
+    assert parse_report(report).total == 1

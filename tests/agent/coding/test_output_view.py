@@ -36,3 +36,18 @@ def test_output_as_it_stands_at_the_end(text: str, expected: str) -> None:
 )
 def test_the_words_of_a_failure_hold_both_streams(result: SandboxResult, expected: str) -> None:
     assert failure_text(result) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("\x1b]0;title\x07subject", "subject"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]0;never ended\nnext", "0;never ended\nnext"),
+        ("\x1b(B\x1b[?25lx\x1b[38:5:1my\x1b7", "xy"),
+        ("\x1bPdevice\x1b\\z", "z"),
+        ("\x1b", ""),
+    ],
+)
+def test_no_escape_sequence_gets_through_and_no_text_is_lost(text: str, seen: str) -> None:
+    assert shown(text) == seen

@@ -101,3 +101,12 @@ def test_what_a_run_leaves_behind_is_no_business_of_git(bench: Bench) -> None:
     bench.call("run_tests", command="true")
 
     assert bench.call("git", action="status")["stdout"].splitlines()[1:] == []
+
+
+@pytest.mark.parametrize(
+    "make", ["mkdir pyproject.toml", "ln -s nowhere package.json", "truncate -s 2M package.json", "mkfifo Makefile"]
+)
+def test_a_marker_that_nobody_wrote_is_none(bench: Bench, make: str) -> None:
+    bench.sh(make)
+
+    assert detected_kind(bench.workbench, bench.workspace.root) is None

@@ -132,3 +132,42 @@ def test_nothing_to_search_finds_nothing(bench: Bench) -> None:
 )
 def test_what_models_write_becomes_an_extended_regular_expression(pattern: str, expected: str) -> None:
     assert extended_regex(pattern) == expected
+
+
+ODD_NAMES = ("new\nline:3:x", "-dash", "co:lon:7:", "tab\t", " blank ", "back\\slash", "caf\\351", "é", "*?[x]")
+
+
+@pytest.fixture
+def oddities(bench: Bench) -> Bench:
+    """Files of all kinds of names, one of them no UTF-8, each with one line to find."""
+    for name in ODD_NAMES:
+        if name == "caf\\351":
+            bench.sh("mkdir -p odd; printf 'first\\nTODO\\n' > \"odd/$(printf 'caf\\351')\"")
+        else:
+            bench.put(f"odd/{name}", "first\nTODO\n")
+    return bench
+
+
+def shown_names() -> list[str]:
+    return sorted(f"odd/{name}".replace("\\351", "\ufffd") for name in ODD_NAMES)
+
+
+def test_files_of_any_name_are_found(oddities: Bench) -> None:
+    assert sorted(globbed(oddities, "**/*")) == shown_names()
+    assert sorted(entry["path"] for entry in oddities.call("list", path="odd")["entries"]) == shown_names()
+
+
+def test_files_of_any_name_are_searched(oddities: Bench) -> None:
+    facts = oddities.call("grep", pattern="todo", caseInsensitive=True)
+
+    assert sorted((match["file"], match["line"], match["content"]) for match in facts["matches"]) == [
+        (name, 2, "TODO") for name in shown_names()
+    ]
+    assert (facts["filesSearched"], facts["totalMatches"]) == (len(ODD_NAMES), len(ODD_NAMES))
+    assert "is not an extended" in oddities.refusal("grep", pattern="(open", include="new*")
+
+
+def test_bytes_that_are_no_text_are_shown_as_such(bench: Bench) -> None:
+    bench.put("latin1", b"caf\xe9 TODO\n")
+
+    assert grepped(bench, "TODO") == [("latin1", 1, "caf\ufffd TODO")]

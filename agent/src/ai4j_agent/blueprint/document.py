@@ -117,7 +117,11 @@ class _Walk:
     def _scalar(self, node: yaml.Node) -> Any:
         if node.tag == _TIMESTAMP:
             return node.value
-        return self._scalars.construct_object(node)
+        try:
+            return self._scalars.construct_object(node)
+        except (KeyError, ValueError):  # `!!bool maybe`
+            kind = node.tag.rpartition(":")[2]
+            raise _invalid(f"a value that is no {kind}", node.start_mark.line + 1) from None
 
 
 def _invalid(problem: str, line: int | None = None) -> BlueprintLoadError:

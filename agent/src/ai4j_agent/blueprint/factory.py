@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ai4j_agent.agent import Agent, AgentLimits
-from ai4j_agent.builder import react_agent
+from ai4j_agent.builder import codeact_agent, react_agent
 from ai4j_agent.errors import BlueprintRefusedError
 from ai4j_agent.model_client import ModelClient
 from ai4j_agent.permission import (
@@ -60,7 +60,8 @@ def agent_from_blueprint(
         allowed_origins: The addresses it may name.
         permission_policy: The host's policy, `safe_mode` by default; what the blueprint adds can only be stricter.
         redaction_policy: Key names that are fine although they look sensitive.
-        **options: Further arguments of `react_agent` (``registry``, ``session_store``, ``approve``, …).
+        **options: Further arguments of `react_agent` (``registry``, ``session_store``, ``approve``, …), in the mode
+            codeact of `codeact_agent`.
 
     Raises:
         BlueprintRefusedError: Something is wrong with it or not permitted; `code` says what.
@@ -79,7 +80,9 @@ def agent_from_blueprint(
     prompts = blueprint.instructions or BlueprintInstructions()
     if spec is not None:
         options |= {"sandbox_spec": spec, "sandbox_provider": spec.provider_id or DEFAULT_PROVIDER_ID}
-    return react_agent(
+    mode = blueprint.workflow.mode if blueprint.workflow else None
+    make = codeact_agent if mode == "codeact" else react_agent
+    return make(
         model_client=model_client,
         model=_model_name(blueprint),
         tools=[tool for _, tools in chosen for tool in tools],
@@ -98,7 +101,7 @@ def _permitted_sandbox(
     if not blueprint.wants_sandbox:
         return None
     line = blueprint.lines.get("$.sandbox")
-    if not allowed:
+    if allowed is not True:
         raise BlueprintRefusedError(
             "blueprint.sandbox.unsupported",
             "the blueprint asks for a sandbox; loading it does not create sandbox sessions",
@@ -119,12 +122,6 @@ def _permitted_sandbox(
 
 
 def _model_name(blueprint: AgentBlueprint) -> str:
-    if blueprint.workflow and blueprint.workflow.mode == "codeact":
-        raise BlueprintRefusedError(
-            "blueprint.workflow.mode.unsupported",
-            "workflow.mode codeact is not available; agents work in the react mode",
-            line=blueprint.lines.get("$.workflow.mode"),
-        )
     if blueprint.model is None or blueprint.model.model is None:
         raise BlueprintRefusedError(
             "blueprint.model.model.requiredForFactory", "model.model is required: profile is host metadata only"

@@ -9,17 +9,19 @@ from typing import Any
 from ai4j_agent.errors import BlueprintRefusedError
 from ai4j_sandbox.frozen import empty_mapping, freeze
 from ai4j_sandbox.model import SandboxSpec
-from ai4j_sandbox.redaction import fold_key
+from ai4j_sandbox.redaction import fold_key, mask_text
 from ai4j_sandbox.settings import origin_of
 
 VERSION_1 = "ai4j.agent/v1"
+APPROVALS = ("always", "safe", "never", "manual", "auto", "deny")
+WORKFLOW_MODES = ("react", "codeact")
 
 _ADDRESS_WORDS = ("url", "uri", "host", "domain", "endpoint", "proxy", "origin", "address")
 _SPEC_KEYS = frozenset(("image", "workspaceId", "labels"))
 
 
 class _Frozen:
-    """Every container in a declaration is frozen on the way in."""
+    """Every container in a declaration is frozen on the way in; what looks like a secret is not shown."""
 
     __slots__ = ()
 
@@ -27,8 +29,12 @@ class _Frozen:
         for item in fields(self):  # type: ignore[arg-type]  # its subclasses are dataclasses
             object.__setattr__(self, item.name, freeze(getattr(self, item.name)))
 
+    def __repr__(self) -> str:
+        shown = (item.name for item in fields(self) if item.repr)  # type: ignore[arg-type]  # as above
+        return mask_text(f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintModel(_Frozen):
     """Which model; `profile` is the host's business."""
 
@@ -38,7 +44,7 @@ class BlueprintModel(_Frozen):
     options: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintInstructions(_Frozen):
     """What the model is told."""
 
@@ -47,7 +53,7 @@ class BlueprintInstructions(_Frozen):
     variables: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintPlugin(_Frozen):
     """A plugin the host may offer."""
 
@@ -56,16 +62,16 @@ class BlueprintPlugin(_Frozen):
     config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintTool(_Frozen):
-    """A tool the host may offer, by name, and the approval it should need at least."""
+    """A tool the host may offer, by name, and the approval it should need at least (one of `APPROVALS`)."""
 
     ref: str | None = None
     approval: str | None = None
     config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintMemory(_Frozen):
     """What the session should remember."""
 
@@ -75,7 +81,7 @@ class BlueprintMemory(_Frozen):
     config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintCompact(_Frozen):
     """When and how the session should be compacted."""
 
@@ -86,7 +92,7 @@ class BlueprintCompact(_Frozen):
     preserve: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintSession(_Frozen):
     """The session section."""
 
@@ -94,7 +100,7 @@ class BlueprintSession(_Frozen):
     compact: BlueprintCompact | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintSandbox(_Frozen):
     """The sandbox section: a wish, which only a host can grant."""
 
@@ -112,7 +118,7 @@ class BlueprintSandbox(_Frozen):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BlueprintWorkflow(_Frozen):
     """How the agent works."""
 
@@ -120,15 +126,20 @@ class BlueprintWorkflow(_Frozen):
     max_turns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownKey:
-    """A key nobody knows, and the one that may have been meant."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class UnknownKey(_Frozen):
+    """A key nobody knows, and the one that may have been meant.
+
+    Attributes:
+        value: What stands there; kept only to find secrets in it.
+    """
 
     path: str
     nearest: str | None = None
+    value: Any = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AgentBlueprint(_Frozen):
     """One agent, declared.
 

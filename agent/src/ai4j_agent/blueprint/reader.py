@@ -77,9 +77,9 @@ class _Reader:
         known = "$schema version id name model instructions plugins tools session sandbox workflow extensions"
         data = self._section(self._document.value, "$", known)
         return AgentBlueprint(
-            version=_text(data.get("version")),
-            id=_text(data.get("id")),
-            name=_text(data.get("name")),
+            version=self._text(data.get("version"), "$.version"),
+            id=self._text(data.get("id"), "$.id"),
+            name=self._text(data.get("name"), "$.name"),
             model=self._optional(data, "$.model", self._model),
             instructions=self._optional(data, "$.instructions", self._instructions),
             plugins=self._each(data, "$.plugins", self._plugin),
@@ -97,24 +97,24 @@ class _Reader:
     def _model(self, value: Any, path: str) -> BlueprintModel:
         data = self._section(value, path, "provider profile model options")
         return BlueprintModel(
-            provider=_text(data.get("provider")),
-            profile=_text(data.get("profile")),
-            model=_text(data.get("model")),
+            provider=self._text(data.get("provider"), f"{path}.provider"),
+            profile=self._text(data.get("profile"), f"{path}.profile"),
+            model=self._text(data.get("model"), f"{path}.model"),
             options=self._map(data.get("options"), f"{path}.options"),
         )
 
     def _instructions(self, value: Any, path: str) -> BlueprintInstructions:
         data = self._section(value, path, "system developer variables")
         return BlueprintInstructions(
-            system=_verbatim(data.get("system")),
-            developer=_verbatim(data.get("developer")),
+            system=self._verbatim(data.get("system"), f"{path}.system"),
+            developer=self._verbatim(data.get("developer"), f"{path}.developer"),
             variables=self._map(data.get("variables"), f"{path}.variables"),
         )
 
     def _plugin(self, value: Any, path: str) -> BlueprintPlugin:
         data = self._section(value, path, "id enabled config")
         return BlueprintPlugin(
-            id=_text(data.get("id")),
+            id=self._text(data.get("id"), f"{path}.id"),
             enabled=self._boolean(data.get("enabled"), f"{path}.enabled"),
             config=self._map(data.get("config"), f"{path}.config"),
         )
@@ -122,8 +122,8 @@ class _Reader:
     def _tool(self, value: Any, path: str) -> BlueprintTool:
         data = self._section(value, path, "ref approval config")
         return BlueprintTool(
-            ref=_text(data.get("ref")),
-            approval=_text(data.get("approval")),
+            ref=self._text(data.get("ref"), f"{path}.ref"),
+            approval=self._word(data.get("approval"), f"{path}.approval"),
             config=self._map(data.get("config"), f"{path}.config"),
         )
 
@@ -138,36 +138,37 @@ class _Reader:
         data = self._section(value, path, "enabled scope store config")
         return BlueprintMemory(
             enabled=self._boolean(data.get("enabled"), f"{path}.enabled"),
-            scope=_text(data.get("scope")),
-            store=_text(data.get("store")),
+            scope=self._text(data.get("scope"), f"{path}.scope"),
+            store=self._text(data.get("store"), f"{path}.store"),
             config=self._map(data.get("config"), f"{path}.config"),
         )
 
     def _compact(self, value: Any, path: str) -> BlueprintCompact:
         data = self._section(value, path, "enabled trigger strategy preserve")
-        trigger = self._section(data.get("trigger") or {}, f"{path}.trigger", "contextRatio maxTurns")
+        trigger = self._section(data.get("trigger"), f"{path}.trigger", "contextRatio maxTurns")
         preserve = self._list(data.get("preserve"), f"{path}.preserve")
         return BlueprintCompact(
             enabled=self._boolean(data.get("enabled"), f"{path}.enabled"),
             context_ratio=self._number(trigger.get("contextRatio"), f"{path}.trigger.contextRatio"),
             max_turns=self._integer(trigger.get("maxTurns"), f"{path}.trigger.maxTurns"),
-            strategy=_text(data.get("strategy")),
-            preserve=tuple(item for value in preserve if (item := _text(value))),
+            strategy=self._text(data.get("strategy"), f"{path}.strategy"),
+            preserve=tuple(item for value in preserve if (item := self._text(value, f"{path}.preserve"))),
         )
 
     def _sandbox(self, value: Any, path: str) -> BlueprintSandbox:
         data = self._section(value, path, "enabled provider profile config")
         return BlueprintSandbox(
             enabled=self._boolean(data.get("enabled"), f"{path}.enabled"),
-            provider=_text(data.get("provider")),
-            profile=_text(data.get("profile")),
+            provider=self._text(data.get("provider"), f"{path}.provider"),
+            profile=self._text(data.get("profile"), f"{path}.profile"),
             config=self._map(data.get("config"), f"{path}.config"),
         )
 
     def _workflow(self, value: Any, path: str) -> BlueprintWorkflow:
         data = self._section(value, path, "mode maxTurns")
         return BlueprintWorkflow(
-            mode=_text(data.get("mode")), max_turns=self._integer(data.get("maxTurns"), f"{path}.maxTurns")
+            mode=self._word(data.get("mode"), f"{path}.mode"),
+            max_turns=self._integer(data.get("maxTurns"), f"{path}.maxTurns"),
         )
 
     # --- values ---------------------------------------------------------------------------------------------------
@@ -179,7 +180,8 @@ class _Reader:
         for key in data:
             if key not in names:
                 nearest = difflib.get_close_matches(key, names, n=1)
-                self._unknown.append(UnknownKey(path=f"{path}.{key}", nearest=nearest[0] if nearest else None))
+                found = UnknownKey(path=f"{path}.{key}", nearest=nearest[0] if nearest else None, value=data[key])
+                self._unknown.append(found)
         return data
 
     def _optional(self, data: Mapping[str, Any], path: str, read: Callable[[Any, str], T]) -> T | None:
@@ -203,6 +205,24 @@ class _Reader:
         if not isinstance(value, list):
             raise self._wrong("list", path, "a list")
         return value
+
+    def _verbatim(self, value: Any, path: str) -> str | None:
+        """Any scalar as text; `true` and `1` are words too."""
+        if isinstance(value, dict | list):
+            raise self._wrong("string", path, "text")
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return None if value is None else str(value)
+
+    def _text(self, value: Any, path: str) -> str | None:
+        """Trim-to-null, as everywhere: blank text means "not given"."""
+        text = self._verbatim(value, path)
+        return text and (text.strip() or None)
+
+    def _word(self, value: Any, path: str) -> str | None:
+        """One of a few known words, in any case."""
+        text = self._text(value, path)
+        return text and text.lower()
 
     def _boolean(self, value: Any, path: str) -> bool | None:
         if value is None or isinstance(value, bool):
@@ -241,18 +261,3 @@ def number_or_none(value: Any) -> float | None:
     except (OverflowError, ValueError):
         return None
     return number if abs(number) != float("inf") and number == number else None
-
-
-def _verbatim(value: Any) -> str | None:
-    return None if value is None else _scalar_text(value)
-
-
-def _text(value: Any) -> str | None:
-    """Trim-to-null, as everywhere: blank text means "not given"."""
-    return None if value is None else _scalar_text(value).strip() or None
-
-
-def _scalar_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ai4j_sandbox.redaction import mask_text
+
 
 class BlueprintSeverity(StrEnum):
     """Whether an issue keeps a blueprint from being used."""
@@ -18,7 +20,7 @@ class BlueprintIssue:
     """One thing that is wrong.
 
     Attributes:
-        path: Where in the document (``$.sandbox.config.apiKey``).
+        path: Where in the document (``$.sandbox.config.apiKey``); a key that looks like a secret is masked.
         code: One of the contract's codes.
         message: For people; never quotes a value that may be secret.
         line: Line of the document, from 1; ``None`` for what is missing altogether.
@@ -29,6 +31,10 @@ class BlueprintIssue:
     code: str = "blueprint.validation"
     message: str
     line: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("path", "message"):
+            object.__setattr__(self, name, mask_text(getattr(self, name)))
 
     def __str__(self) -> str:
         where = f"line {self.line}, " if self.line else ""

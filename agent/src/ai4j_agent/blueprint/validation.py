@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ai4j_sandbox.redaction import STRICT, RedactionPolicy, mask_text
 
-from .model import VERSION_1, WHERE_SECRETS_BELONG, AgentBlueprint, UnknownKey
+from .model import APPROVALS, VERSION_1, WHERE_SECRETS_BELONG, WORKFLOW_MODES, AgentBlueprint
 from .report import BlueprintIssue, BlueprintReport, BlueprintSeverity
 
-APPROVALS = ("always", "safe", "never", "manual", "auto", "deny")
-WORKFLOW_MODES = ("react", "codeact")
+_RESTRICTIONS = ("sandbox", "workflow")
+_RESTRICTING = re.compile(r"\$\.(sandbox|workflow|tools\[\d+\])\.")
 
 _ID = re.compile(r"[A-Za-z0-9._-]+")
 _NUMBER = re.compile(r"[0-9.]+")
@@ -38,8 +40,7 @@ def secret_issues(blueprint: AgentBlueprint, policy: RedactionPolicy = STRICT) -
     """Return an issue for each secret in the document, by name or by look; never the value."""
     return tuple(
         _located(blueprint, path, code, f"holds {what}; {WHERE_SECRETS_BELONG}")
-        for section, value in _free_sections(blueprint)
-        for path, what in _secrets(value, section, policy)
+        for path, what in _secrets_of(blueprint, policy)
         for code in ["blueprint.sandbox.config.secret" if path.startswith("$.sandbox") else "blueprint.secret"]
     )
 
@@ -81,9 +82,10 @@ def _tools(blueprint: AgentBlueprint) -> Iterator[BlueprintIssue]:
         path = f"$.tools[{index}]"
         if tool.ref is None:
             yield _located(blueprint, f"{path}.ref", "blueprint.tool.ref.required", "is required")
-        elif tool.approval is not None and tool.approval not in APPROVALS:
-            message = f"unknown value {tool.approval!r}; known are {', '.join(APPROVALS)}"
-            yield _warning(blueprint, f"{path}.approval", "blueprint.tool.approval.unknown", message)
+        if tool.approval is not None and tool.approval not in APPROVALS:
+            # An error: a word nobody knows would otherwise ask nobody.
+            message = f"unknown value {tool.approval!r}{_meant(tool.approval, APPROVALS)}"
+            yield _located(blueprint, f"{path}.approval", "blueprint.tool.approval.unknown", message)
 
 
 def _session(blueprint: AgentBlueprint) -> Iterator[BlueprintIssue]:
@@ -119,44 +121,48 @@ def _workflow(blueprint: AgentBlueprint) -> Iterator[BlueprintIssue]:
     if workflow is None:
         return
     if workflow.mode is not None and workflow.mode not in WORKFLOW_MODES:
-        message = f"must be one of {', '.join(WORKFLOW_MODES)}"
+        message = f"unknown value {workflow.mode!r}{_meant(workflow.mode, WORKFLOW_MODES)}"
         yield _located(blueprint, "$.workflow.mode", "blueprint.workflow.mode.invalid", message)
     if workflow.max_turns is not None and workflow.max_turns <= 0:
         yield _located(blueprint, "$.workflow.maxTurns", "blueprint.workflow.maxTurns.invalid", "must be positive")
 
 
 def _unknown(blueprint: AgentBlueprint) -> Iterator[BlueprintIssue]:
-    """A key nobody knows is a warning, but an error within ``sandbox``: a typo there would mean "no sandbox"."""
+    """A key nobody knows is a warning, but an error where a misspelt restriction would silently not count."""
     for key in blueprint.unknown_keys:
-        message = _unknown_message(key)
-        make = _located if key.path.startswith("$.sandbox.") else _warning
+        message = f"unknown field; did you mean {key.nearest!r}?" if key.nearest else "unknown field"
+        restricting = _RESTRICTING.match(key.path) or (key.path.count(".") == 1 and key.nearest in _RESTRICTIONS)
+        make = _located if restricting else _warning
         yield make(blueprint, key.path, "blueprint.field.unknown", message)
 
 
-def _unknown_message(key: UnknownKey) -> str:
-    return f"unknown field; did you mean {key.nearest!r}?" if key.nearest else "unknown field"
+def _meant(word: str, known: Sequence[str]) -> str:
+    nearest = difflib.get_close_matches(word, known, n=1)
+    guess = f" did you mean {nearest[0]!r}?" if nearest else ""
+    return f";{guess} known are {', '.join(known)}"
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------
 
 
-def _free_sections(blueprint: AgentBlueprint) -> Iterator[tuple[str, Any]]:
-    """The parts of a document that may hold anything."""
-    if blueprint.sandbox:
-        yield "$.sandbox.config", blueprint.sandbox.config
-    if blueprint.model:
-        yield "$.model.options", blueprint.model.options
-    if blueprint.instructions:
-        yield "$.instructions.variables", blueprint.instructions.variables
-        yield "$.instructions.system", blueprint.instructions.system
-        yield "$.instructions.developer", blueprint.instructions.developer
-    for index, plugin in enumerate(blueprint.plugins):
-        yield f"$.plugins[{index}].config", plugin.config
-    for index, tool in enumerate(blueprint.tools):
-        yield f"$.tools[{index}].config", tool.config
-    if blueprint.session and blueprint.session.memory:
-        yield "$.session.memory.config", blueprint.session.memory.config
-    yield "$.extensions", blueprint.extensions
+def _secrets_of(blueprint: AgentBlueprint, policy: RedactionPolicy) -> Iterator[tuple[str, str]]:
+    """Every place of the document that holds a secret: what was read, and what nobody knows."""
+    yield from _secrets(_declared(blueprint), "$", policy)
+    for key in blueprint.unknown_keys:
+        above, _, name = key.path.rpartition(".")
+        yield from _secrets({name: key.value}, above, policy)
+
+
+def _declared(value: Any) -> Any:
+    """The declarations as the document's maps; free content within them stays as it is."""
+    if is_dataclass(value):
+        shown = (item.name for item in fields(value) if item.name not in ("unknown_keys", "lines"))
+        return {_camel_case(name): _declared(getattr(value, name)) for name in shown}
+    return [_declared(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _camel_case(name: str) -> str:
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
 def _secrets(value: Any, path: str, policy: RedactionPolicy, named: bool = False) -> Iterator[tuple[str, str]]:
@@ -167,6 +173,8 @@ def _secrets(value: Any, path: str, policy: RedactionPolicy, named: bool = False
             yield path, "something that looks like a secret"
     elif isinstance(value, Mapping):
         for key, item in value.items():
+            if mask_text(key) != key:
+                yield f"{path}.{key}", "a key that looks like a secret"
             yield from _secrets(item, f"{path}.{key}", policy, named or policy.is_sensitive(key))
     elif isinstance(value, Iterable):
         for index, item in enumerate(value):

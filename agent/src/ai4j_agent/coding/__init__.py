@@ -1,9 +1,10 @@
 """Coding agents: files, shell, git, tests and search as tools, all of them where the session's sandbox is.
 
 Read in this order, each file needs only the ones before it: `devtools`, `browser`, `workspace`, `host_channel`,
-`host_files`, `host_workspace`, `confinement`, `lines`, `output_view`, `background`, `session_browser`, `workbench`,
-then the tools (`bash_tool`, `file_tools`, `patch`, `patch_tool`, `search_tools`, `git_tool`, `junit`, `project_tool`,
-`browser_tool`), `policy`, `gitignore`, `sync`, `toolset`, `builder`.
+`host_files`, `host_workspace`, `confinement`, `lines`, `output_view`, `gitignore`, `manifest`, `background`,
+`session_browser`, `workbench`, then the tools (`bash_tool`, `file_tools`, `patch`, `patch_tool`, `search_tools`,
+`git_tool`, `junit`, `project_tool`, `browser_tool`), `policy`, `git_diff`, `host_changes`, `workspace_patch`, `sync`,
+`toolset`, `builder`.
 
 Everything public is exported here and loaded when first used.
 """
@@ -22,41 +23,43 @@ if TYPE_CHECKING:
     from .git_tool import GitCredential as GitCredential
     from .git_tool import GitIdentity as GitIdentity
     from .host_workspace import LocalWorkspace as LocalWorkspace
+    from .manifest import FileState as FileState
+    from .manifest import SkippedPath as SkippedPath
     from .policy import coding_safe_mode as coding_safe_mode
     from .policy import read_only as read_only
-    from .sync import ChangeKind as ChangeKind
-    from .sync import FileChange as FileChange
-    from .sync import FileState as FileState
     from .sync import PushResult as PushResult
-    from .sync import SyncConflictError as SyncConflictError
     from .sync import SyncProgress as SyncProgress
-    from .sync import WorkspacePatch as WorkspacePatch
     from .sync import WorkspaceSync as WorkspaceSync
     from .toolset import CodingToolset as CodingToolset
     from .workbench import CodingLimits as CodingLimits
     from .workspace import SandboxWorkspace as SandboxWorkspace
     from .workspace import Workspace as Workspace
+    from .workspace_patch import ChangeKind as ChangeKind
+    from .workspace_patch import FileChange as FileChange
+    from .workspace_patch import SyncConflictError as SyncConflictError
+    from .workspace_patch import WorkspacePatch as WorkspacePatch
 
 _HOME = {
     "BackgroundCommands": "background",
-    "ChangeKind": "sync",
+    "ChangeKind": "workspace_patch",
     "CodingAgent": "builder",
     "CodingAgentBuilder": "builder",
     "CodingLimits": "workbench",
     "CodingSandboxRuntime": "builder",
     "CodingToolset": "toolset",
-    "FileChange": "sync",
-    "FileState": "sync",
+    "FileChange": "workspace_patch",
+    "FileState": "manifest",
     "GitCredential": "git_tool",
     "GitIdentity": "git_tool",
     "LocalWorkspace": "host_workspace",
     "PathRules": "confinement",
     "PushResult": "sync",
     "SandboxWorkspace": "workspace",
-    "SyncConflictError": "sync",
+    "SkippedPath": "manifest",
+    "SyncConflictError": "workspace_patch",
     "SyncProgress": "sync",
     "Workspace": "workspace",
-    "WorkspacePatch": "sync",
+    "WorkspacePatch": "workspace_patch",
     "WorkspaceSync": "sync",
     "coding_safe_mode": "policy",
     "read_only": "policy",
@@ -80,6 +83,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "PushResult",
     "read_only",
     "SandboxWorkspace",
+    "SkippedPath",
     "SyncConflictError",
     "SyncProgress",
     "Workspace",

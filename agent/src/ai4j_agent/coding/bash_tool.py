@@ -141,7 +141,6 @@ BASH = ToolDefinition(
         "Nothing answers prompts; give input where a command reads some."
     ),
     function=bash,
-    required=("action",),
     properties={
         "action": text("What to do. Default exec."),
         "command": text("exec, start: the shell line."),

@@ -25,6 +25,7 @@ from .workspace import Workspace
 EXCLUDED_NAMES = frozenset((".git", "target", "node_modules", ".idea"))
 """Directories that tools do not search and do not write: they belong to other tools."""
 
+_MOST_PATH_BYTES = 4095  # Linux takes no more
 _PROTECTED_NAMES = frozenset((".ssh", ".aws"))
 
 
@@ -78,6 +79,20 @@ class PathRules:
             self._require_unprotected(item.given, item.real_names)
         return [item.real for item in resolved]
 
+    def all_writable_entries(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
+        """Return the absolute path of each entry itself, in its real directory: of a symlink, not of what it points to.
+
+        Raises:
+            ToolError: One of them may not be written, or is the workspace itself.
+        """
+        given = list(paths)
+        names = [posixpath.basename(self._lexical(workspace.root, path)) for path in given]
+        folders = [posixpath.dirname(self._lexical(workspace.root, path)) for path in given]
+        entries = [posixpath.join(*pair) for pair in zip(self.all_writable(workspace, folders), names, strict=True)]
+        for path, entry in zip(given, entries, strict=True):
+            self._require_unprotected(path, (posixpath.basename(entry),))
+        return entries
+
     def _resolved(self, workspace: Workspace, paths: list[str]) -> list[_Resolved]:
         lexical = [self._lexical(workspace.root, path) for path in paths]
         if all(absolute == workspace.root for absolute in lexical):
@@ -102,6 +117,8 @@ class PathRules:
     def _lexical(self, root: str, path: str) -> str:
         if not path.strip() or "\0" in path:
             raise ToolError(f"{path!r} is not a path")
+        if len(path.encode()) > _MOST_PATH_BYTES:
+            raise ToolError(f"a path must not be longer than {_MOST_PATH_BYTES} bytes")
         absolute = posixpath.normpath(posixpath.join(root, path))
         if not self._inside(root, absolute):
             raise _escapes(path)

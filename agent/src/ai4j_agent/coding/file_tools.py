@@ -6,10 +6,10 @@ from typing import Any
 
 from ai4j_agent.errors import ToolError
 from ai4j_sandbox.errors import SandboxFileError, SandboxNotFoundError
-from ai4j_sandbox.files import FileInfo
+from ai4j_sandbox.files import FileInfo, FileKind
 
 from .lines import lines_of
-from .workbench import ToolDefinition, Workbench, boolean, encoded, integer, text
+from .workbench import ToolDefinition, Workbench, boolean, encoded, integer, readable, text
 
 AGENTS_FILE = "AGENTS.md"
 _MOST_ENTRIES = 1000
@@ -25,7 +25,7 @@ def read_file(
     last = len(lines) if end_line is None else min(end_line, len(lines))
     return {
         "path": path,
-        "content": _readable(chosen[:max_chars]),
+        "content": readable(chosen[:max_chars]),
         "startLine": max(start_line, 1),
         "endLine": last,
         "totalLines": len(lines),
@@ -36,19 +36,23 @@ def read_file(
 def write_file(work: Workbench, *, path: str, content: str, mode: str = "overwrite") -> dict[str, Any]:
     """Create, replace or extend a file."""
     location = work.rules.writable(work.workspace, path)
-    old = work.find_bytes(location)
-    if mode == "create" and old is not None:
+    info = work.find(location)
+    exists = info is not None
+    if info is not None and info.kind is not FileKind.FILE:
+        raise ToolError(f"{path} cannot be written: it is not a regular file")
+    if mode == "create" and exists:
         raise ToolError(f"{path} exists; use mode overwrite or append, or edit")
     data = encoded(content)
-    new = (old or b"") + data if mode == "append" else data
+    old = work.read_bytes(path, location) if mode == "append" and exists else b""
+    new = old + data
     _require_size(work, path, len(new))
     _write(work, path, location, new)
     return {
         "path": path,
         "resolvedPath": location,
         "mode": mode,
-        "created": old is None,
-        "appended": mode == "append" and old is not None,
+        "created": not exists,
+        "appended": mode == "append" and exists,
         "bytesWritten": len(data),
     }
 
@@ -87,17 +91,12 @@ def list_directory(work: Workbench, *, path: str = ".", depth: int = 1) -> dict[
 def update_agents_md(work: Workbench, *, action: str = "read", content: str = "") -> dict[str, Any]:
     """Read, replace or extend the notes for agents in the workspace's root."""
     location = work.rules.writable(work.workspace, AGENTS_FILE)
-    old = work.find_bytes(location)
     if action == "read":
-        known = (old or b"").decode("utf-8", "replace")
-        return {"path": AGENTS_FILE, "exists": old is not None, "content": known}
+        exists = work.workspace.files.exists(location)
+        known = work.read_text(AGENTS_FILE, location) if exists else ""
+        return {"path": AGENTS_FILE, "exists": exists, "content": readable(known)}
     mode = "overwrite" if action == "write" else "append"
     return {"action": action, **write_file(work, path=AGENTS_FILE, content=content, mode=mode)}
-
-
-def _readable(content: str) -> str:
-    """Return text without the stand-ins for bytes that are not UTF-8: no JSON can hold them."""
-    return encoded(content).decode("utf-8", "replace")
 
 
 def _with_line_ends_of(content: str, old: str, new: str) -> tuple[str, str]:
@@ -128,7 +127,7 @@ def _entry_facts(work: Workbench, info: FileInfo) -> dict[str, Any]:
         "path": work.shown_path(info.path),
         "kind": str(info.kind),
         "sizeBytes": info.size_bytes,
-        "target": info.target,
+        "target": None if info.target is None else readable(info.target),
     }
     return {name: value for name, value in facts.items() if value is not None}
 

@@ -4,17 +4,18 @@ Rules it keeps:
 
 * Only ``http``, ``https`` and files of the workspace can be cloned; an address with a user name or password in it is
   refused, because it would stand in the process list and in ``.git/config``.
-* The machine's credential helpers, prompts and SSH keys are switched off. Credentials come from the host's
-  `Credentials` function alone, for the one address it was asked about. They reach git through an open pipe: not
-  through an argument, not through a variable, not through a file.
-* Values are never taken for options; programs that a repository's configuration names (pagers, external diffs, file
-  system monitors) do not run for looking at it.
+* The machine's credential helpers, prompts and SSH keys are switched off, and cloning sees neither the user's settings
+  nor ``~/.netrc``. Credentials come from the host's `Credentials` function alone, for the one address it was asked
+  about. They reach git through an open pipe: not through an argument, not through a variable, not through a file.
+* Values are never taken for options; programs that a repository's configuration names do not run for looking at it:
+  pagers, external diffs, file system monitors, signature checkers. Filters do (``filter.<name>.clean``), and hooks run
+  for what changes something; only who can already run commands there can name them.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -169,14 +170,14 @@ class Git:
             SandboxCommand(
                 command=command,
                 working_directory=directory,
-                environment=self._environment(),
+                environment=self._environment() | (_NO_HOME if call.slow else {}),
                 stdin=stdin,
                 timeout_millis=work.limits.test_timeout_millis if call.slow else work.limits.command_timeout_millis,
                 output_limit_bytes=work.limits.output_bytes,
             )
         )
 
-    def _environment(self) -> Mapping[str, str]:
+    def _environment(self) -> dict[str, str]:
         return {
             "GIT_AUTHOR_NAME": self.identity.name,
             "GIT_AUTHOR_EMAIL": self.identity.email,
@@ -213,7 +214,16 @@ class _Call:
                 object.__setattr__(self, name, value)
 
 
-_SETTINGS = ("core.fsmonitor=false", "credential.helper=", "color.ui=false", "advice.detachedHead=false")
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "log.showSignature=false",
+    "credential.helper=",
+    "color.ui=false",
+    "advice.detachedHead=false",
+)
+
+# What reaches the network must not find the user's own settings and passwords: ~/.gitconfig, ~/.netrc.
+_NO_HOME = {"HOME": "/dev/null", "XDG_CONFIG_HOME": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
 # The credential waits in descriptor 3, which git hands on to its helper; the helper says it once, when git asks for it.
 _WITH_CREDENTIAL = 'exec 3<&0 </dev/null; exec "$@"'
@@ -245,7 +255,10 @@ def _origin(url: str) -> str | None:
     """Return the origin of an address on the network; ``None`` for a path."""
     if "://" not in url and ":" not in url.partition("/")[0]:
         return None
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ToolError(f"the url cannot be read: {error}") from None
     if parts.scheme == "file":
         return None
     if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ai4j_sandbox.errors import SandboxFileError, UnsupportedCapabilityError
 from ai4j_sandbox.files import SandboxFiles
 from ai4j_sandbox.model import SandboxArtifact, SandboxCommand
 from ai4j_sandbox.process import ProcessContext, SandboxProcess
-from ai4j_sandbox.redaction import is_sensitive_key
+from ai4j_sandbox.redaction import is_sensitive_key, mask_message
 from ai4j_sandbox.spi import Browser
 
 from .browser import DevToolsBrowser
@@ -26,8 +27,9 @@ from .workspace import Workspace
 class LocalWorkspace(Workspace):
     """A directory of this machine.
 
-    Commands see this program's environment without the variables whose name says that they hold a secret: a model that
-    may run ``env`` must not read the key it is paid with.
+    Commands see this program's environment without the variables that hold a secret by their name or by the look of
+    their value: a model that may run ``env`` must not read the key it is paid with. That is no wall: a command of the
+    same user can read this program's files and, through ``/proc``, its environment. Only a sandbox keeps it from that.
 
     Args:
         root: The directory.
@@ -81,11 +83,20 @@ class LocalWorkspace(Workspace):
         return [_real_path(path) for path in paths]
 
     def _command_environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not is_sensitive_key(name)}
+        inherited = {name: value for name, value in os.environ.items() if not _holds_secret(name, value)}
         return inherited | self._environment
 
     def _artifacts(self, command: SandboxCommand) -> tuple[SandboxArtifact, ...]:
         return collect_artifacts(self.start, command)
+
+
+def _holds_secret(name: str, value: str) -> bool:
+    return is_sensitive_key(name) or _is_private(name) or mask_message(value) != value
+
+
+def _is_private(name: str) -> bool:
+    """Whether a variable's name says more than the rule for labels knows: pass phrases, agents that hold keys."""
+    return name not in ("PWD", "OLDPWD") and re.search("pass|pwd|auth(?!or)", name, re.IGNORECASE) is not None
 
 
 def _real_path(path: str) -> str:

@@ -6,17 +6,17 @@ import re
 
 from ai4j_sandbox.model import SandboxResult
 
-_STYLES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+# Colours and moves (CSI), titles and links (OSC and the like, up to their end), and every other escape sequence.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]*[0-~])|[\x1b\x9b]")
 _FAILURE_CHARACTERS = 4000
 
 
 def shown(text: str) -> str:
-    """Return text as it stands on a terminal at the end: progress collapsed to its last state, no colours.
+    """Return text as it stands on a terminal at the end: progress collapsed to its last state, no colours and titles.
 
     A carriage return within a line lets the line begin again; before a line feed it is part of the line's end.
     """
-    if "\x1b" in text:
-        text = _STYLES.sub("", text)
+    text = _ESCAPES.sub("", text)
     if "\r" not in text:
         return text
     return "\n".join(map(_last_state, text.split("\n")))

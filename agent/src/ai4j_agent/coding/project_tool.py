@@ -12,7 +12,8 @@ from typing import Any
 
 from ai4j_agent.errors import ToolError
 from ai4j_sandbox.artifacts import collect_artifacts
-from ai4j_sandbox.errors import SandboxException
+from ai4j_sandbox.errors import SandboxException, SandboxFileError, SandboxNotFoundError, SandboxOutputLimitError
+from ai4j_sandbox.files import FileKind
 from ai4j_sandbox.globs import glob_regex
 from ai4j_sandbox.model import SandboxArtifact, SandboxCommand
 
@@ -32,7 +33,7 @@ class ProjectKind:
 
     Attributes:
         marker: File that tells the kind.
-        accepts: Whether the marker's content does.
+        accepts: Whether the marker's content does; ``None`` where its name is enough.
         command: Makes the argument list of a report's path and the caller's own arguments.
         reports: Patterns of the JUnit reports, relative to the project; ``{report}`` is the path given to `command`.
     """
@@ -41,7 +42,7 @@ class ProjectKind:
     marker: str
     command: Callable[[str, Sequence[str]], Sequence[str]]
     reports: tuple[str, ...] = ()
-    accepts: Callable[[str], bool] = lambda content: True
+    accepts: Callable[[str], bool] | None = None
 
 
 def _names_a_test_script(content: str) -> bool:
@@ -119,9 +120,9 @@ def run_tests(
 
 def detected_kind(work: Workbench, directory: str) -> ProjectKind | None:
     """Return the kind of the project in a directory."""
-    names = {info.name for info in work.workspace.files.list(directory)}
+    names = {info.name for info in work.workspace.files.list(directory) if info.kind is not FileKind.DIRECTORY}
     for kind in PROJECT_KINDS:
-        if kind.marker in names and kind.accepts(_content(work, posixpath.join(directory, kind.marker))):
+        if kind.marker in names and _accepts(work, kind, posixpath.join(directory, kind.marker)):
             return kind
     return None
 
@@ -136,8 +137,13 @@ def _required_kind(work: Workbench, directory: str, path: str, command: str | No
     return ProjectKind(name="other", marker="", command=lambda report, arguments: (), reports=("junit.xml",))
 
 
-def _content(work: Workbench, location: str) -> str:
-    return work.workspace.files.read_text(location, limit_bytes=_MARKER_BYTES)
+def _accepts(work: Workbench, kind: ProjectKind, marker: str) -> bool:
+    if kind.accepts is None:
+        return True
+    try:
+        return kind.accepts(work.workspace.files.read_text(marker, limit_bytes=_MARKER_BYTES))
+    except (SandboxFileError, SandboxNotFoundError, SandboxOutputLimitError):
+        return False  # a link that leads nowhere, no file, or not one that a person wrote
 
 
 def _prepare(work: Workbench, directory: str, kind: ProjectKind) -> None:
@@ -146,7 +152,7 @@ def _prepare(work: Workbench, directory: str, kind: ProjectKind) -> None:
     fixed = tuple(pattern for pattern in kind.reports if pattern not in _NAMED_REPORT)
     if fixed:
         look = SandboxCommand(command="true", working_directory=directory, artifacts=fixed)
-        for artifact in collect_artifacts(work.workspace.start, look):
+        for artifact in collect_artifacts(work.workspace.start_helper, look):
             work.workspace.files.remove(str(artifact.path))
 
 

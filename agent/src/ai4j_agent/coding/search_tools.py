@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from ai4j_agent.errors import ToolError
 from ai4j_sandbox.globs import glob_regex, split_glob
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 
 from .output_view import failure_text
-from .workbench import ToolDefinition, Workbench, boolean, integer, text
+from .workbench import ToolDefinition, Workbench, boolean, integer, readable, text
 
 _LISTING_BYTES = 16 * 1024 * 1024
 _MATCHES_BYTES = 4 * 1024 * 1024
@@ -29,17 +30,33 @@ shift
 exec find . -mindepth 1 -type d \\( "$@" \\) -prune -o -type f -print0
 """
 
-# The names come from stdin; /dev/null lets grep name the file of every match, also when there is only one.
-_GREP = f"""
+# $1 is the directory, $2 the pattern, $3 more letters for the options; the names come from stdin.
+_BEGIN = f"""
 cd "$1" || exit 1
-shift
-grep -E -e "$1" /dev/null
+grep -E -e "$2" /dev/null
 [ $? -lt {_WRONG_PATTERN} ] || exit {_WRONG_PATTERN}
-pattern=$1
-shift
-xargs -0 grep -nE "$@" -e "$pattern" /dev/null
+"""
+
+# /dev/null lets grep name the file of every match, also when there is only one.
+_GREP = f"""{_BEGIN}
+xargs -0 grep "-nE$3" -e "$2" /dev/null
 exit 0
 """
+
+# The same for names with a line break, which would be several lines of grep's answer: NUL ends the matches of each.
+_GREP_EACH = f"""{_BEGIN}
+export pattern="$2" letters="$3"
+xargs -0 /bin/sh -c 'for name; do grep "-nE$letters" -e "$pattern" < "$name"; printf "\\0"; done' sh
+exit 0
+"""
+
+
+class _Match(NamedTuple):
+    """One line that matches."""
+
+    name: str
+    line: int
+    content: str
 
 
 def glob(work: Workbench, *, pattern: str, path: str = ".", max_results: int = 1000) -> dict[str, Any]:
@@ -48,7 +65,7 @@ def glob(work: Workbench, *, pattern: str, path: str = ".", max_results: int = 1
     return {
         "pattern": pattern,
         "path": path,
-        "matches": [posixpath.normpath(posixpath.join(path, name)) for name in found[:max_results]],
+        "matches": [_joined(path, name) for name in found[:max_results]],
         "count": min(len(found), max_results),
         "truncated": len(found) > max_results,
     }
@@ -67,19 +84,18 @@ def grep(
     if not pattern:
         raise ToolError("pattern must not be empty")
     directory, names = _searched(work, path, include)
-    result = _grepped(work, directory, pattern, names, case_insensitive=case_insensitive) if names else None
-    found = list(_matches(result, names)) if result else []
+    found, cut = _found(_Search(work, directory, pattern, "i" if case_insensitive else ""), names)
     return {
         "pattern": pattern,
         "path": path,
         "matches": [
-            {"file": _shown(path, name, names), "line": line, "content": content[:_LINE_CHARACTERS]}
-            for name, line, content in found[:max_results]
+            {"file": _shown(path, match.name, names), "line": match.line, "content": match.content}
+            for match in found[:max_results]
         ],
         "filesSearched": len(names),
-        "filesMatched": len({name for name, _, _ in found}),
+        "filesMatched": len({match.name for match in found}),
         "totalMatches": len(found),
-        "truncated": len(found) > max_results or bool(result and result.truncated),
+        "truncated": len(found) > max_results or cut,
     }
 
 
@@ -122,12 +138,12 @@ def _files_below(work: Workbench, path: str) -> list[str]:
         output_limit_bytes=_LISTING_BYTES,
         timeout_millis=_SEARCH_MILLIS,
     )
-    result = work.execute(command)
+    result = work.execute_helper(command)
     if result.timed_out or result.stdout_truncated:
         raise ToolError(f"{path} holds too many files to search; search a directory below it")
     if result.exit_code != 0 and not result.stdout:
         raise ToolError(f"{path} cannot be searched: {failure_text(result)}")
-    return sorted(name.removeprefix("./") for name in result.stdout.split("\0") if name)
+    return sorted(name.removeprefix("./") for name in os.fsdecode(result.stdout_bytes).split("\0") if name)
 
 
 def _chosen(names: list[str], pattern: str) -> list[str]:
@@ -139,42 +155,96 @@ def _chosen(names: list[str], pattern: str) -> list[str]:
     return [name for name in names if name.startswith(below) and accepts(name.removeprefix(below))]
 
 
-def _grepped(
-    work: Workbench, directory: str, pattern: str, names: list[str], *, case_insensitive: bool
-) -> SandboxResult:
-    options = ("-i",) if case_insensitive else ()
-    command = SandboxCommand(
-        command=("/bin/sh", "-c", _GREP, "sh", directory, extended_regex(pattern), *options),
-        stdin="\0".join(f"./{name}" for name in names),
-        environment={"LC_ALL": "C.UTF-8"},
-        output_limit_bytes=_MATCHES_BYTES,
-        timeout_millis=_SEARCH_MILLIS,
-    )
-    result = work.execute(command)
-    if result.exit_code == _WRONG_PATTERN:
-        raise ToolError(f"pattern {pattern!r} is not an extended regular expression: {result.stderr.strip()}")
-    if not result.succeeded:
-        raise ToolError(f"the search failed: {failure_text(result)}")
-    return result
+class _Search(NamedTuple):
+    """What is looked for, and where."""
+
+    work: Workbench
+    directory: str
+    pattern: str
+    letters: str
+
+    def grepped(self, script: str, names: Sequence[str], locale: str = "C.UTF-8") -> SandboxResult:
+        """Return what a script that runs grep says about files."""
+        arguments = (self.directory, extended_regex(self.pattern), self.letters)
+        command = SandboxCommand(
+            command=("/bin/sh", "-c", script, "sh", *arguments),
+            stdin=b"".join(b"./%s\0" % os.fsencode(name) for name in names),
+            environment={"LC_ALL": locale},
+            output_limit_bytes=_MATCHES_BYTES,
+            timeout_millis=_SEARCH_MILLIS,
+        )
+        result = self.work.execute_helper(command)
+        if result.exit_code == _WRONG_PATTERN:
+            raise ToolError(f"pattern {self.pattern!r} is not an extended regular expression: {result.stderr.strip()}")
+        if not result.succeeded:
+            raise ToolError(f"the search failed: {failure_text(result)}")
+        return result
+
+
+def _found(search: _Search, names: Sequence[str]) -> tuple[list[_Match], bool]:
+    """Return the matches, and whether some are missing because there is too much."""
+    plain = [name for name in names if "\n" not in name]
+    broken = [name for name in names if "\n" in name]
+    found: list[_Match] = []
+    results: list[SandboxResult] = []
+    if plain:
+        results.append(search.grepped(_GREP, plain))
+        no_utf8 = _called_binary(results[0], plain)
+        found += (match for match in _matches(results[0], plain) if match.name not in no_utf8)
+        if no_utf8:  # as bytes, only a file with NUL is binary
+            results.append(search.grepped(_GREP, sorted(no_utf8), "C"))
+            found += _matches(results[1], sorted(no_utf8))
+    if broken:
+        results.append(search.grepped(_GREP_EACH, broken))
+        found += _matches_of_each(results[-1], broken)
+    return sorted(found, key=lambda match: match.name), any(result.truncated for result in results)
+
+
+_BINARY = re.compile(
+    r"^(?:grep: (?P<name>.*): binary file matches|Binary file (?P<old_name>.*) matches)$", re.MULTILINE
+)
+
+
+def _called_binary(result: SandboxResult, names: Sequence[str]) -> set[str]:
+    """Return the names of files that grep takes for binary."""
+    said = os.fsdecode(result.stdout_bytes + b"\n" + result.stderr_bytes)
+    called = {(match["name"] or match["old_name"]).removeprefix("./") for match in _BINARY.finditer(said)}
+    return called.intersection(names)
 
 
 _LINE_NUMBER = re.compile(r":(\d+):")
 
 
-def _matches(result: SandboxResult, names: Collection[str]) -> Iterator[tuple[str, int, str]]:
-    """Yield name, line number and line; what grep says about binary files is no match."""
+def _matches(result: SandboxResult, names: Sequence[str]) -> Iterator[_Match]:
+    """Yield what grep found; what it says about binary files is no match."""
     known = frozenset(names)
-    for line in result.stdout.split("\n"):
+    for line in os.fsdecode(result.stdout_bytes).split("\n"):
         for number in _LINE_NUMBER.finditer(line):  # a name may hold what looks like one
             name = line[: number.start()].removeprefix("./")
             if name in known:
-                yield name, int(number[1]), line[number.end() :].removesuffix("\r")
+                yield _Match(name, int(number[1]), _content(line[number.end() :]))
                 break
+
+
+def _matches_of_each(result: SandboxResult, names: Sequence[str]) -> Iterator[_Match]:
+    for name, lines in zip(names, os.fsdecode(result.stdout_bytes).split("\0"), strict=False):
+        for line in lines.split("\n"):
+            number, colon, content = line.partition(":")
+            if colon and number.isdecimal():
+                yield _Match(name, int(number), _content(content))
+
+
+def _content(line: str) -> str:
+    return readable(line.removesuffix("\r"))[:_LINE_CHARACTERS]
 
 
 def _shown(path: str, name: str, names: list[str]) -> str:
     is_file = names == [posixpath.basename(path)]
-    return path if is_file else posixpath.normpath(posixpath.join(path, name))
+    return path if is_file else _joined(path, name)
+
+
+def _joined(path: str, name: str) -> str:
+    return readable(posixpath.normpath(posixpath.join(path, name)))
 
 
 GLOB = ToolDefinition(

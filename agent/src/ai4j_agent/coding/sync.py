@@ -4,13 +4,14 @@
 that a push that broke goes on where it was. `pull` changes nothing: it returns a `WorkspacePatch`, which shows what the
 agent did as a diff and writes it to the host when somebody says so.
 
-What ``.gitignore`` excludes and what is in ``.git`` stays on its side. Symlinks are not followed and not copied. Names
-from the workspace are not trusted: none leads out of the host's directory.
+Neither side loses what the other does not know: what both have was last the same at a push, a pull or an applied patch
+(`WorkspaceSync.manifest`); where the side that is written to has something else since, that is a conflict, unless the
+caller says ``overwrite``. Names from the workspace are not trusted: none leads out of the host's directory. Nothing is
+written through a symlink on either side.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import io
 import os
@@ -19,57 +20,42 @@ import stat
 import tarfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ai4j_agent.errors import AgentConfigError, AgentError
-from ai4j_sandbox.artifacts import file_digests
-from ai4j_sandbox.errors import SandboxConfigError, SandboxFileError
-from ai4j_sandbox.files import FileKind, safe_name, save_atomically
-from ai4j_sandbox.model import SandboxCommand
-from ai4j_sandbox.shell_scripts import UNLIMITED_DEPTH
+from ai4j_agent.errors import AgentConfigError
+from ai4j_sandbox.errors import (
+    SandboxConfigError,
+    SandboxFileError,
+    SandboxNotFoundError,
+    SandboxOutputLimitError,
+)
+from ai4j_sandbox.model import SandboxResult
 
-from . import gitignore
-from .gitignore import IgnoreRules
-from .lines import lines_of
+from .git_diff import FileVersion
+from .host_changes import host_path, host_version, is_occupied
+from .manifest import (
+    RESERVED,
+    FileState,
+    Manifest,
+    SkippedPath,
+    Tree,
+    digest,
+    directories_above,
+    read_workspace_file,
+    run_on_paths,
+    scan_host,
+    scan_workspace,
+)
 from .output_view import failure_text
 from .workspace import Workspace
+from .workspace_patch import ChangeKind, FileChange, SyncConflictError, WorkspacePatch
 
 _BATCH_BYTES = 8 * 1024 * 1024
 _BATCH_FILES = 500
-_IGNORE_FILE_BYTES = 1_000_000
 _MOST_FILE_BYTES = 256 * 1024 * 1024  # of one file that is pulled: what is in a sandbox must not fill our memory
-_UNREADABLE = ""  # equal to no digest, so that the file counts as different and reading it tells why
-_NEVER = frozenset((".git",))
-
-
-class SyncConflictError(AgentError):
-    """The host's files are not the ones the agent started from.
-
-    Attributes:
-        paths: Which.
-    """
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        super().__init__(
-            f"changed on both sides since the push: {', '.join(paths)}",
-            hint="look at the diff; then apply(overwrite=True), or push again",
-        )
-        self.paths = tuple(paths)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileState:
-    """What tells whether a file changed."""
-
-    sha256: str
-    executable: bool = False
-
-
-Manifest: TypeAlias = Mapping[str, FileState]
-"""The files of a tree, by path relative to its root."""
+_MOST_PULLED_BYTES = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,90 +74,17 @@ ProgressCallback: TypeAlias = Callable[[SyncProgress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushResult:
-    """What a push did, as sorted paths.
+    """What a push did, by path, sorted.
 
     Attributes:
         unchanged: How many files were there already.
-        skipped: Symlinks and special files, which are not copied.
+        skipped: Symlinks and special files, which are not copied, and what cannot be read.
     """
 
     sent: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     unchanged: int = 0
-    skipped: tuple[str, ...] = ()
-
-
-class ChangeKind(StrEnum):
-    """What happened to a file in the workspace."""
-
-    ADDED = "added"
-    MODIFIED = "modified"
-    DELETED = "deleted"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
-    """One file that is not as it was pushed.
-
-    Attributes:
-        before: What the host has now; ``None`` for a file it does not have.
-        after: What the workspace has; ``None`` for a deleted one.
-        executable, was_executable: Whether it may be run, there and on the host.
-        conflict: Whether the host's file was changed meanwhile as well.
-    """
-
-    path: str
-    kind: ChangeKind
-    before: bytes | None = field(default=None, repr=False)
-    after: bytes | None = field(default=None, repr=False)
-    executable: bool = False
-    was_executable: bool = False
-    conflict: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspacePatch:
-    """What an agent did, to be looked at and then applied.
-
-    Attributes:
-        directory: The host directory it is for.
-    """
-
-    directory: Path
-    changes: tuple[FileChange, ...] = ()
-
-    @property
-    def conflicts(self) -> tuple[str, ...]:
-        """Paths that changed on both sides."""
-        return tuple(change.path for change in self.changes if change.conflict)
-
-    def diff(self) -> str:
-        """Return the changes as a unified diff, as ``git apply`` takes it; binary files are only named."""
-        return "".join(map(_file_diff, self.changes))
-
-    def apply(self, *, delete: bool = False, overwrite: bool = False) -> tuple[str, ...]:
-        """Write the changes to the host; return the paths that were written or deleted.
-
-        Args:
-            delete: Delete what the agent deleted as well.
-            overwrite: Write also what was changed on the host since.
-
-        Raises:
-            SyncConflictError: Something was changed on both sides; nothing is written.
-            SandboxFileError: A path would leave the directory; nothing is written.
-        """
-        wanted = [change for change in self.changes if delete or change.kind is not ChangeKind.DELETED]
-        targets = [_host_path(self.directory, change.path) for change in wanted]
-        changed = [
-            change.path
-            for change, target in zip(wanted, targets, strict=True)
-            if change.conflict or _content(target) != change.before
-        ]
-        if changed and not overwrite:
-            raise SyncConflictError(changed)
-        for change, target in zip(wanted, targets, strict=True):
-            _put(change, target)
-        return tuple(change.path for change in wanted)
+    skipped: tuple[SkippedPath, ...] = ()
 
 
 class WorkspaceSync:
@@ -180,7 +93,7 @@ class WorkspaceSync:
     Args:
         directory: The host's.
         workspace: Where the agent works.
-        baseline: What was pushed before, from `manifest` of an earlier sync, to go on in another process.
+        baseline: What was last the same, from `manifest` of an earlier sync, to go on in another process.
 
     Raises:
         AgentConfigError: There is no such directory.
@@ -194,204 +107,255 @@ class WorkspaceSync:
             raise AgentConfigError(f"{str(self._directory)!r} is not a directory to move files from and to")
         self._workspace = workspace
         self._baseline: dict[str, FileState] = dict(baseline or {})
+        self._in_transfer: set[str] = set()  # what a push that broke may have left there, in part: nobody's work
 
     @property
     def manifest(self) -> Manifest:
         """What was last the same on both sides."""
         return dict(self._baseline)
 
-    def push(self, *, delete: bool = False, on_progress: ProgressCallback | None = None) -> PushResult:
+    def push(
+        self, *, delete: bool = False, overwrite: bool = False, on_progress: ProgressCallback | None = None
+    ) -> PushResult:
         """Bring the host's files to the workspace.
 
         Args:
             delete: Delete files of the workspace that the host does not have, if ``.gitignore`` does not exclude them.
+            overwrite: Write also over what was changed there.
             on_progress: Told after each file.
 
         Raises:
+            SyncConflictError: Files were changed in the workspace since they were last the same, or something else is
+                in their place; nothing was sent.
             SandboxException: It broke; a second push goes on.
         """
-        tree = scan_host(self._directory)
-        there = scan_workspace(self._workspace)
-        wanted = [path for path, state in tree.manifest.items() if there.get(path) != state]
-        self._send(wanted, on_progress)
-        superfluous = sorted(set(there) - set(tree.manifest)) if delete else []
-        for path in superfluous:
-            self._workspace.files.remove(self._location(path))
-        self._baseline = dict(tree.manifest)
+        self._workspace.files.make_dir(self._workspace.root)
+        here = scan_host(self._directory)
+        there = self._scan_workspace(here.files)
+        wanted = [path for path, state in here.files.items() if there.files.get(path) != state]
+        superfluous = [path for path in there.files if self._is_superfluous(path, here)] if delete else []
+        if not overwrite:
+            self._require_unchanged(there, wanted, superfluous)
+        self._delete(superfluous)
+        self._send(wanted, here.sizes, on_progress, overwrite=overwrite)
+        self._baseline |= {path: state for path, state in here.files.items() if there.files.get(path) == state}
         return PushResult(
-            sent=tuple(sorted(wanted)),
+            sent=tuple(wanted),
             deleted=tuple(superfluous),
-            unchanged=len(tree.manifest) - len(wanted),
-            skipped=tree.skipped,
+            unchanged=len(here.files) - len(wanted),
+            skipped=_told(here.skipped),
         )
 
     def pull(self, *, on_progress: ProgressCallback | None = None) -> WorkspacePatch:
-        """Return what is different in the workspace since the last push. Nothing is changed anywhere.
+        """Return what is different in the workspace since both sides were last the same. No file is changed anywhere.
 
         Raises:
-            SandboxException: The workspace could not be read.
+            SandboxException: The workspace could not be looked at.
         """
-        there = scan_workspace(self._workspace)
-        here = scan_host(self._directory).manifest
+        there = self._scan_workspace()
+        skipped = dict(there.skipped)
         different = sorted(
             path
-            for path in {*self._baseline, *there}
-            if there.get(path) != self._baseline.get(path) and there.get(path) != here.get(path)
+            for path in {*self._baseline, *there.files}
+            if there.files.get(path) != self._baseline.get(path) and not there.hides(path)
         )
-        changes = []
-        done = 0
-        for number, path in enumerate(different, 1):
-            change = self._change(path, there.get(path), here.get(path))
-            changes.append(change)
-            done += len(change.after or b"")
-            _tell(on_progress, path, number, len(different), done, done)
-        return WorkspacePatch(directory=self._directory, changes=tuple(changes))
+        total = sum(there.sizes.get(path, 0) for path in different)
+        changes: list[FileChange] = []
+        bytes_done = 0
+        for files_done, path in enumerate(different, 1):
+            try:
+                if bytes_done + there.sizes.get(path, 0) > _MOST_PULLED_BYTES:
+                    raise SandboxFileError(f"more than {_MOST_PULLED_BYTES} bytes are different", path=path)
+                change = self._change(path, there.files.get(path))
+            except (SandboxFileError, SandboxNotFoundError, SandboxOutputLimitError) as error:
+                _require_success(run_on_paths(self._workspace, "exit 0"), "the workspace is gone")
+                skipped[path] = error.message
+                continue
+            bytes_done += there.sizes.get(path, 0)
+            _tell(on_progress, path, files_done, len(different), bytes_done, total)
+            if change.old != change.new:
+                changes.append(change)
+            else:
+                self._agree([change])
+        return WorkspacePatch(
+            directory=self._directory, changes=tuple(changes), skipped=_told(skipped), on_applied=self._agree
+        )
 
-    def _change(self, path: str, there: FileState | None, here: FileState | None) -> FileChange:
-        after = None if there is None else self._read(path)
-        before = _content(_host_path(self._directory, path))
-        kind = ChangeKind.DELETED if there is None else ChangeKind.ADDED if here is None else ChangeKind.MODIFIED
+    def _scan_workspace(self, others: Iterable[str] = ()) -> Tree:
+        return scan_workspace(self._workspace, tracked={*self._baseline, *others}, limit_bytes=_MOST_FILE_BYTES)
+
+    # --- pulling --------------------------------------------------------------------------------------------------
+
+    def _change(self, path: str, there: FileState | None) -> FileChange:
+        target = host_path(self._directory, path)
+        after = None if there is None else read_workspace_file(self._workspace, path, _MOST_FILE_BYTES)
+        before = host_version(target)
+        kind = ChangeKind.DELETED if there is None else ChangeKind.ADDED if before is None else ChangeKind.MODIFIED
         return FileChange(
             path=path,
             kind=kind,
-            before=before,
+            before=None if before is None else before.content,
             after=after,
-            executable=bool(there and there.executable),
-            was_executable=bool(here and here.executable),
-            conflict=here != self._baseline.get(path),
+            executable=there is not None and there.executable,
+            was_executable=before is not None and before.executable,
+            conflict=_state(before) != self._baseline.get(path) or is_occupied(target),
         )
 
-    def _read(self, path: str) -> bytes:
-        return self._workspace.files.read(self._location(path), limit_bytes=_MOST_FILE_BYTES)
+    def _agree(self, changes: Sequence[FileChange]) -> None:
+        """Note that these files are the same on both sides now."""
+        for change in changes:
+            state = _state(change.new)
+            if state is None:
+                self._baseline.pop(change.path, None)
+            else:
+                self._baseline[change.path] = state
 
-    def _location(self, path: str) -> str:
-        return posixpath.join(self._workspace.root, path)
+    # --- pushing --------------------------------------------------------------------------------------------------
 
-    def _send(self, paths: Sequence[str], on_progress: ProgressCallback | None) -> None:
-        sizes = {path: (self._directory / path).stat().st_size for path in paths}
-        total = sum(sizes.values())
+    def _is_superfluous(self, path: str, here: Tree) -> bool:
+        return path not in here.files and not here.hides(path) and not here.rules.excludes(path)
+
+    def _require_unchanged(self, there: Tree, wanted: Sequence[str], superfluous: Sequence[str]) -> None:
+        staying = there.files.keys() - set(superfluous)
+        directories = {above for path in (*staying, *there.skipped) for above in directories_above(path)}
+        changed = [
+            path
+            for path in wanted
+            if self._was_changed(path, there)
+            or path in directories
+            or there.hides(path)
+            or not staying.isdisjoint(directories_above(path))
+        ]
+        changed += [path for path in superfluous if path in self._baseline and self._was_changed(path, there)]
+        if changed:
+            raise SyncConflictError(
+                sorted(changed),
+                "changed in the workspace since the last push or pull, or in the way there",
+                "pull and apply that first, or push(overwrite=True)",
+            )
+
+    def _was_changed(self, path: str, there: Tree) -> bool:
+        return there.files.get(path) != self._baseline.get(path) and path not in self._in_transfer
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        if paths:
+            _require_success(run_on_paths(self._workspace, _DELETE, paths), "the files could not be deleted")
+        for path in paths:
+            self._baseline.pop(path, None)
+
+    def _send(
+        self, paths: Sequence[str], sizes: Mapping[str, int], on_progress: ProgressCallback | None, *, overwrite: bool
+    ) -> None:
+        total = sum(sizes[path] for path in paths)
         files_done = bytes_done = 0
-        for batch in _batches(sizes):
-            self._send_batch(batch)
+        for batch in _batches(paths, sizes):
+            self._send_batch(batch, overwrite=overwrite)
             for path in batch:
                 files_done += 1
                 bytes_done += sizes[path]
                 _tell(on_progress, path, files_done, len(paths), bytes_done, total)
 
-    def _send_batch(self, paths: Sequence[str]) -> None:
+    def _send_batch(self, paths: Sequence[str], *, overwrite: bool) -> None:
         """Send files as one archive: one file at a time would take a round trip to a service for each."""
-        archive = self._location(f".ai4j-push-{uuid.uuid4().hex}.tar")
-        self._workspace.files.write(archive, _archive(self._directory, paths))
-        unpack = 'cd "$1" && tar -xf "$2"; status=$?; rm -f "$2"; exit $status'
-        command = SandboxCommand(command=("/bin/sh", "-c", unpack, "sh", self._workspace.root, archive))
-        result = self._workspace.execute(command)
-        if not result.succeeded:
-            raise SandboxFileError(f"the files could not be unpacked: {failure_text(result)}", operation="files")
-
-
-# --- looking at both sides ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostTree:
-    """A host directory: its files, and what was not looked at."""
-
-    manifest: Manifest
-    skipped: tuple[str, ...] = ()
-
-
-def scan_host(directory: Path) -> HostTree:
-    """Return the files of a host directory that are not ignored."""
-    manifest: dict[str, FileState] = {}
-    skipped: list[str] = []
-    ignore_files: dict[str, str] = {}
-    pending = [""]
-    while pending:
-        below = pending.pop()
-        found = sorted((directory / below).iterdir())
-        ignore_files |= _host_ignore_file(directory, below)
-        rules = IgnoreRules(ignore_files)
-        for entry in found:
-            path = entry.relative_to(directory).as_posix()
-            mode = entry.lstat().st_mode
-            if entry.name in _NEVER or rules.excludes(path, directory=stat.S_ISDIR(mode)):
-                continue
-            if stat.S_ISDIR(mode):
-                pending.append(path)
-            elif stat.S_ISREG(mode):
-                manifest[path] = FileState(sha256=_digest(entry), executable=bool(mode & stat.S_IXUSR))
-            else:
-                skipped.append(path)
-    return HostTree(manifest=dict(sorted(manifest.items())), skipped=tuple(sorted(skipped)))
-
-
-def scan_workspace(workspace: Workspace) -> dict[str, FileState]:
-    """Return the files of a workspace that are not ignored there."""
-    root = workspace.root
-    infos = {info.path[len(root.rstrip("/")) + 1 :]: info for info in workspace.files.list(root, depth=UNLIMITED_DEPTH)}
-    files = {path: info for path, info in infos.items() if info.kind is FileKind.FILE}
-    rules = _workspace_rules(workspace, {path: info.path for path, info in files.items()})
-    kept = {infos[path].path: path for path in files if _NEVER.isdisjoint(path.split("/")) and not rules.excludes(path)}
-    return {
-        kept[location]: FileState(
-            sha256=digest or _UNREADABLE, executable=bool((infos[kept[location]].mode or 0) & stat.S_IXUSR)
+        name = f"{RESERVED}push-{uuid.uuid4().hex}"
+        sent: dict[str, FileState] = {}
+        self._workspace.files.write(
+            posixpath.join(self._workspace.root, f"{name}.tar"), _archive(self._directory, paths, sent)
         )
-        for location, digest in file_digests(workspace.start, sorted(kept))
-    }
+        self._in_transfer.update(paths)
+        result = run_on_paths(self._workspace, _UNPACK, (), name, "overwrite" if overwrite else "", _PLACE)
+        _require_success(result, "the files could not be unpacked")
+        self._in_transfer.difference_update(paths)
+        self._baseline |= sent
 
 
-def _workspace_rules(workspace: Workspace, files: Mapping[str, str]) -> IgnoreRules:
-    """Read the ignore files, the shallow ones first: those in directories that are ignored do not count."""
-    contents: dict[str, str] = {}
-    rules = IgnoreRules(contents)
-    for path in sorted(files, key=lambda path: path.count("/")):
-        named = posixpath.basename(path) == gitignore.FILE_NAME and _NEVER.isdisjoint(path.split("/"))
-        if named and not rules.excludes(path):
-            location = files[path]
-            contents[posixpath.dirname(path)] = workspace.files.read_text(location, limit_bytes=_IGNORE_FILE_BYTES)
-            rules = IgnoreRules(contents)
-    return rules
+_DELETE = """
+cd "$1" && xargs -0 rm -f --
+"""
+
+# Unpacks beside the files; then whole directories of files are renamed into their places, so that no file is ever there
+# in part. $2 is the name of the transfer, $3 says whether what is in the way goes, $4 is the script below. What a
+# transfer left that was killed goes after an hour.
+_UNPACK = f"""
+cd "$1" || exit 1
+export staged="$2" overwrite="$3"
+trap 'rm -rf "$staged" "$staged.tar"' EXIT
+find . -maxdepth 1 -name '{RESERVED}push-*' -mmin +60 -exec rm -rf {{}} +
+mkdir "$staged" && tar -xf "$staged.tar" -C "$staged" || exit 1
+find "$staged" -type d -print0 | xargs -0 /bin/sh -c "$4" sh
+"""
+
+_PLACE = """
+clear() {
+    rmdir "$1" 2>/dev/null && return
+    [ "$overwrite" ] || { echo "$1 is in the way" >&2; exit 1; }
+    rm -rf "$1"
+}
+for from; do
+    to=.${from#"$staged"}
+    if [ -h "$to" ] || { [ -e "$to" ] && [ ! -d "$to" ]; }; then clear "$to"; fi
+    mkdir -p "$to" || exit 1
+    set --
+    for file in "$from"/* "$from"/.[!.]* "$from"/..?*; do
+        [ -f "$file" ] || continue
+        place=$to/${file##*/}
+        if [ -h "$place" ] || [ -d "$place" ]; then clear "$place"; fi
+        set -- "$@" "$file"
+    done
+    [ $# -eq 0 ] || mv -f "$@" "$to/" || exit 1
+done
+"""
 
 
-def _host_ignore_file(directory: Path, below: str) -> dict[str, str]:
-    path = directory / below / gitignore.FILE_NAME
-    if path.is_symlink() or not path.is_file():
-        return {}
-    return {below: path.read_text("utf-8", "replace")}
+def _state(version: FileVersion | None) -> FileState | None:
+    return None if version is None else FileState(sha256=digest(version.content), executable=version.executable)
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _told(skipped: Mapping[str, str]) -> tuple[SkippedPath, ...]:
+    return tuple(SkippedPath(path=path, reason=reason) for path, reason in sorted(skipped.items()))
 
 
-# --- sending --------------------------------------------------------------------------------------------------------
+def _require_success(result: SandboxResult, problem: str) -> None:
+    if not result.succeeded:
+        raise SandboxFileError(f"{problem}: {failure_text(result)}", operation="files")
 
 
-def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+def _batches(paths: Iterable[str], sizes: Mapping[str, int]) -> Iterator[list[str]]:
     batch: list[str] = []
     length = 0
-    for path, size in sizes.items():
-        if batch and (length + size > _BATCH_BYTES or len(batch) >= _BATCH_FILES):
+    for path in paths:
+        if batch and (length + sizes[path] > _BATCH_BYTES or len(batch) >= _BATCH_FILES):
             yield batch
             batch, length = [], 0
         batch.append(path)
-        length += size
+        length += sizes[path]
     if batch:
         yield batch
 
 
-def _archive(directory: Path, paths: Iterable[str]) -> Iterator[bytes]:
-    """Yield a tar archive of the files, piece by piece, with nothing of the host's in it but content and mode."""
+def _archive(directory: Path, paths: Iterable[str], sent: dict[str, FileState]) -> Iterator[bytes]:
+    """Yield a tar archive of the files, piece by piece, with nothing of the host's in it but content and mode.
+
+    What was sent of each, which may be newer than what was looked at, is noted in `sent`.
+    """
     for path in paths:
-        with (directory / path).open("rb") as file:
-            entry = tarfile.TarInfo(path)
-            entry.size = os.fstat(file.fileno()).st_size
-            entry.mode = 0o755 if os.fstat(file.fileno()).st_mode & stat.S_IXUSR else 0o644
-            entry.mtime = os.fstat(file.fileno()).st_mtime
-            yield entry.tobuf(tarfile.GNU_FORMAT)
-            yield from _exactly(file, entry.size, path)
-            yield b"\0" * (-entry.size % tarfile.BLOCKSIZE)
+        try:
+            with (directory / path).open("rb") as file:
+                status = os.fstat(file.fileno())
+                executable = bool(status.st_mode & stat.S_IXUSR)
+                entry = tarfile.TarInfo(path)
+                entry.size = status.st_size
+                entry.mode = 0o755 if executable else 0o644
+                entry.mtime = status.st_mtime
+                yield entry.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+                sha256 = hashlib.sha256()
+                for chunk in _exactly(file, entry.size, path):
+                    sha256.update(chunk)
+                    yield chunk
+        except OSError as error:
+            raise SandboxConfigError(f"{path!r} cannot be sent: {error.strerror}", hint="push again") from error
+        yield b"\0" * (-entry.size % tarfile.BLOCKSIZE)
+        sent[path] = FileState(sha256=sha256.hexdigest(), executable=executable)
     yield b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
@@ -418,61 +382,3 @@ def _tell(
                 bytes_total=bytes_total,
             )
         )
-
-
-# --- the patch ------------------------------------------------------------------------------------------------------
-
-
-def _host_path(directory: Path, path: str) -> Path:
-    """Return where a path of the workspace is on the host.
-
-    Raises:
-        SandboxFileError: It would leave the directory, through its names or through a symlink there, or is in ``.git``.
-    """
-    names = [safe_name(name) for name in path.split("/")]
-    target = directory.joinpath(*names)
-    if not _NEVER.isdisjoint(name.casefold() for name in names):
-        raise SandboxFileError(f"{path!r} would change the host's repository", path=path)
-    if target.is_symlink() or not target.parent.resolve().is_relative_to(directory.resolve()):
-        raise SandboxFileError(f"{path!r} would leave the host's directory through a symlink", path=path)
-    return target
-
-
-def _content(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
-
-
-def _put(change: FileChange, target: Path) -> None:
-    if change.after is None:
-        target.unlink(missing_ok=True)
-        return
-    save_atomically([change.after], target)
-    if change.executable:
-        target.chmod(target.stat().st_mode | 0o111)
-
-
-def _file_diff(change: FileChange) -> str:
-    old = "/dev/null" if change.before is None else f"a/{change.path}"
-    new = "/dev/null" if change.after is None else f"b/{change.path}"
-    head = f"diff --git a/{change.path} b/{change.path}\n{_mode_line(change)}"
-    if any(b"\0" in (content or b"")[:8192] for content in (change.before, change.after)):
-        return f"{head}Binary files {old} and {new} differ\n"
-    lines = difflib.unified_diff(_diff_lines(change.before), _diff_lines(change.after), old, new)
-    return head + "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _mode_line(change: FileChange) -> str:
-    old, new = _mode(change.was_executable), _mode(change.executable)
-    if change.before is None:
-        return f"new file mode {new}\n"
-    if change.after is None:
-        return f"deleted file mode {old}\n"
-    return "" if old == new else f"old mode {old}\nnew mode {new}\n"
-
-
-def _mode(executable: bool) -> str:
-    return "100755" if executable else "100644"
-
-
-def _diff_lines(content: bytes | None) -> list[str]:
-    return lines_of((content or b"").decode("utf-8", "replace"))

@@ -17,7 +17,8 @@ from ai4j_agent.errors import ToolError
 from ai4j_agent.session import AgentSession
 from ai4j_agent.tools import ToolContext, ToolPlacement, within
 from ai4j_sandbox.deadline import Deadline
-from ai4j_sandbox.errors import SandboxFileError, SandboxNotFoundError
+from ai4j_sandbox.errors import SandboxFileError, SandboxNotFoundError, SandboxOutputLimitError
+from ai4j_sandbox.files import FileInfo
 from ai4j_sandbox.frozen import freeze
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 from ai4j_sandbox.redaction import is_sensitive_key
@@ -67,6 +68,10 @@ class Workbench:
         self.protect(command.environment)
         return self.workspace.execute(within(command, self.deadline))
 
+    def execute_helper(self, command: SandboxCommand) -> SandboxResult:
+        """Run a command of a tool's own making, of which observers of the sandbox are not told."""
+        return self.workspace.execute_helper(within(command, self.deadline))
+
     def protect(self, environment: Mapping[str, str]) -> None:
         """Mask the values of secret-looking variables from now on."""
         secrets = [value for name, value in environment.items() if is_sensitive_key(name)]
@@ -75,7 +80,7 @@ class Workbench:
 
     def shown_path(self, path: str) -> str:
         """Return an absolute path as results show it."""
-        return relative_path(self.workspace.root, path)
+        return readable(relative_path(self.workspace.root, path))
 
     def read_bytes(self, path: str, location: str) -> bytes:
         """Return the content of the file that the model calls `path`.
@@ -86,9 +91,11 @@ class Workbench:
         try:
             if (size := self.workspace.files.stat(location).size_bytes) > self.limits.file_bytes:
                 raise ToolError(f"{path} is too large: {size} bytes; the limit is {self.limits.file_bytes}")
-            return self.workspace.files.read(location)
+            return self.workspace.files.read(location, limit_bytes=self.limits.file_bytes)
         except SandboxNotFoundError as error:
             raise ToolError(f"{path} does not exist") from error
+        except SandboxOutputLimitError as error:  # it grows while it is read
+            raise ToolError(f"{path} is too large; the limit is {self.limits.file_bytes} bytes") from error
         except SandboxFileError as error:
             raise ToolError(f"{path} cannot be read: {error.message}") from error
 
@@ -103,6 +110,13 @@ class Workbench:
             raise ToolError(f"{path} is a binary file of {len(data)} bytes")
         return data.decode("utf-8", "surrogateescape")
 
+    def find(self, location: str) -> FileInfo | None:
+        """Describe what is at a place; ``None`` if nothing is, as below a file."""
+        try:
+            return self.workspace.files.stat(location)
+        except (SandboxNotFoundError, SandboxFileError):
+            return None
+
     def results_folder(self, directory: str) -> str:
         """Return the folder below `directory` for what tools leave behind; it ignores itself for git and for sync.
 
@@ -113,17 +127,15 @@ class Workbench:
         self.workspace.files.write(ignore_file, "*\n")
         return posixpath.dirname(ignore_file)
 
-    def find_bytes(self, location: str) -> bytes | None:
-        """Return a file's content; ``None`` if there is no such file."""
-        try:
-            return self.workspace.files.read(location)
-        except SandboxNotFoundError:
-            return None
-
 
 def encoded(text: str) -> bytes:
     """Return the bytes of a text that `Workbench.read_text` gave, or that a model wrote."""
     return text.encode("utf-8", "surrogateescape")
+
+
+def readable(text: str) -> str:
+    """Return text without the stand-ins for bytes that are no UTF-8: no JSON can hold them. Each shows as U+FFFD."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +210,8 @@ def variables(description: str) -> Mapping[str, Any]:
     return {"type": "object", "additionalProperties": {"type": "string"}, "description": description}
 
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -227,13 +241,17 @@ def _check(name: str, value: Any, schema: Mapping[str, Any]) -> None:
         raise ToolError(f"{name} must be one of {', '.join(schema['enum'])}; got {value!r}")
     if kind == "integer" and value < schema["minimum"]:
         raise ToolError(f"{name} must be at least {schema['minimum']}, got {value}")
-    if not all(isinstance(item, str) for item in _members(value)):
+    members = list(_members(value))
+    if not all(isinstance(item, str) for item in members):
         raise ToolError(f"{name} must hold only texts")
+    for item in (value, *members):
+        if isinstance(item, str) and (half := _LONE_SURROGATE.search(item)):
+            raise ToolError(f"{name} holds half of a character, U+{ord(half[0]):04X}, which no file can")
 
 
 def _members(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
-        return value.values()
+        return (*value, *value.values())
     return value if isinstance(value, list) else ()
 
 

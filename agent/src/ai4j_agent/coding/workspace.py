@@ -76,6 +76,15 @@ class Workspace(ABC):
         with self.start(command) as process:
             return process.wait()
 
+    def start_helper(self, command: SandboxCommand) -> SandboxProcess:
+        """Start a command of a tool's own making, of which observers of the place are not told."""
+        return self.start(command)
+
+    def execute_helper(self, command: SandboxCommand) -> SandboxResult:
+        """Run a command of a tool's own making to its end."""
+        with self.start_helper(command) as process:
+            return process.wait()
+
     def protect(self, *secrets: str) -> None:  # noqa: B027 - a place without events of its own has nothing to mask
         """Mask these values in the place's own events and errors from now on."""
 
@@ -125,6 +134,10 @@ class SandboxWorkspace(Workspace):
         """Run a command in the sandbox, by the service's cheapest call for that."""
         return self._session.execute(command)
 
+    def start_helper(self, command: SandboxCommand) -> SandboxProcess:
+        """Start a command that the session's observers are not told of."""
+        return self._session.start_helper(command)
+
     def attach(self, command_id: str) -> SandboxProcess:
         """Return a command that still runs in the sandbox."""
         return self._session.require(SupportsBackground).attach(command_id)
@@ -132,7 +145,7 @@ class SandboxWorkspace(Workspace):
     def real_paths(self, *paths: str) -> list[str]:
         """Follow symlinks inside the sandbox, with one command for all paths."""
         command = SandboxCommand(command=("/bin/sh", "-c", _REAL_PATHS, "sh", str(MAX_LINKS), *paths))
-        result = self.execute(command)
+        result = self.execute_helper(command)
         if not result.succeeded:
             raise SandboxFileError(f"{', '.join(paths)}: {result.stderr.strip() or 'cannot be resolved'}")
         return result.stdout.split("\0")[:-1]
@@ -148,7 +161,7 @@ class SandboxWorkspace(Workspace):
         self._session.protect(*secrets)
 
     def _default_directory(self) -> str:
-        result = self.execute(SandboxCommand(command="pwd"))
+        result = self.execute_helper(SandboxCommand(command="pwd"))
         directory = result.stdout.removesuffix("\n")
         if not result.succeeded or not directory.startswith("/"):
             raise UnsupportedCapabilityError(
@@ -180,7 +193,7 @@ for target; do
         rest=/${target##*/}$rest
         target=${target%/*}
     fi
-    real=$(cd -P "${target:-/}" && pwd -P && echo .) || exit 1
+    real=$(cd -P "${target:-/}" 2>/dev/null && pwd -P && echo .) || { echo 'cannot be entered' >&2; exit 1; }
     real=${real%??}
     printf '%s%s\\0' "${real%/}" "$rest"
 done
