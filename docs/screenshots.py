@@ -74,8 +74,9 @@ def _draw_run(environment: Mapping[str, str]) -> None:
 def _draw_status(emulator: Emulator, environment: Mapping[str, str], home: Path) -> None:
     (home / "script.yaml").write_text(SCRIPT)
     with default_registry().provider("cubesandbox", environ=emulator.environment).create_session() as session:
+        directory = session.execute(SandboxCommand(command="pwd")).stdout.strip()
         typed = [
-            f"/sandbox attach cube {session.session_id} /home/user",
+            f"/sandbox attach cube {session.session_id} {directory}",
             "where are you?",
             "y",
             "/sandbox status",

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from ai4j_cli.address import SandboxAddress, SandboxPath, place, sandbox_address
+from support.secrets import CANARY, assert_no_secret
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,18 @@ def test_an_address_without_an_id_is_refused(text):
 )
 def test_a_place_is_in_a_sandbox_when_an_address_and_a_colon_come_first(text, expected):
     assert place(text) == expected
+
+
+@pytest.mark.parametrize("text", [f"e2b/https://me:{CANARY}@example.org", f"e2b/sk-{'a' * 20}", f"sk-{'a' * 20}/id"])
+def test_what_holds_a_credential_is_no_address_and_is_not_repeated(text):
+    with pytest.raises(click.BadParameter) as caught:
+        sandbox_address(text)
+
+    assert "credential" in caught.value.message
+    assert_no_secret(caught.value.message)
+    assert "aaaa" not in caught.value.message
+
+
+def test_no_path_is_not_the_current_directory():
+    with pytest.raises(click.BadParameter, match="must not be empty"):
+        place("")

@@ -5,12 +5,22 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from support.command_line import invoke, registry_of
 
 COMPLETE = "import sys; from ai4j_cli.main import main; sys.argv = ['ai4j']; main()"
+
+
+SOURCED = """
+PATH=$1:$PATH
+eval "$(ai4j completion bash)"
+COMP_WORDS=($2) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_ai4j_completion ai4j
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
 
 
 def completed(*words: str) -> tuple[list[str], list[str]]:
@@ -59,3 +69,39 @@ def test_options_are_completed():
     offered, _ = completed("ai4j", "sandbox", "cleanup", "--o")
 
     assert offered == ["--older-than", "--owner"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("ai4j sandbox r", ["run", "resume", "rm"]),
+        ("ai4j sandbox exec e2b/x -- --", [""]),
+        ("ai4j completion z", ["zsh"]),
+    ],
+)
+def test_bash_that_sourced_the_script_completes(words, offered):
+    program = str(Path(sys.executable).parent)
+
+    done = subprocess.run(["bash", "-c", SOURCED, "bash", program, words], capture_output=True, text=True, check=True)
+
+    assert (done.stdout.splitlines(), done.stderr) == (offered, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sandbox", "run", "--upload"),
+        ("sandbox", "run", "--spec"),
+        ("sandbox", "cp"),
+        ("session", "show"),
+        ("blueprint", "check"),
+        ("chat", "--scripted"),
+    ],
+)
+def test_a_file_is_left_to_the_shell(words):
+    assert completed("ai4j", *words, "/et")[0] == ["/et"]
+
+
+@pytest.mark.parametrize("words", [("providers", "show"), ("providers", "doctor"), ("chat", "--allow-sandbox")])
+def test_providers_are_completed(words):
+    assert "local" in completed("ai4j", *words, "loc")[0]

@@ -47,7 +47,11 @@ def test_a_document_means_what_yaml_1_2_says(text, value):
     [
         ("a: 1\nb: 2\na: 3", "spec, line 3: key 'a' is given twice"),
         ("a: {x: 1, x: 2}", "spec, line 1: key 'x' is given twice"),
-        ("a: &x [1]\nb: *x", "spec, line 2: aliases are not supported; write the value out"),
+        ("a: &x [1]\nb: *x", "spec, line 1: anchors and aliases are not supported; write the value out"),
+        ("a: 1\nb: &x 2", "spec, line 2: anchors and aliases are not supported; write the value out"),
+        ("&x a: 1", "spec, line 1: anchors and aliases are not supported; write the value out"),
+        ("a: {b: &x {c: 1}}", "spec, line 1: anchors and aliases are not supported; write the value out"),
+        ("a: *x", "spec, line 1: anchors and aliases are not supported; write the value out"),
         ("1: x", "spec, line 1: a key must be text; quote it"),
         ("\n[a]: x", "spec, line 2: a key must be text; quote it"),
         ("a: !!python/object:os.system {}", "spec, line 1: the tag tag:yaml.org,2002:python/object:os.system"),

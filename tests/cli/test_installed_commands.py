@@ -29,6 +29,13 @@ def test_a_command_is_found_in_metadata_without_its_module(site):
     }
 
 
+def test_a_command_is_listed_with_the_summary_of_its_distribution(site):
+    folder = site.distribution("extra-tools", entry_points="[ai4j.commands]\nextra = extra_tools.cli:extra\n")
+    (folder / "METADATA").write_text("Metadata-Version: 2.3\nName: extra-tools\nSummary: Does one thing more\n")
+
+    assert installed_commands(site.path)["extra"].summary == "Does one thing more."
+
+
 def test_an_entry_that_names_no_command_is_left_out(site):
     site.distribution("broken", entry_points="[ai4j.commands]\nbroken = just_a_module\n")
 
@@ -46,7 +53,7 @@ def test_the_emulator_is_a_command_of_the_program():
     listed = CliRunner().invoke(program, ["--help"]).stdout
     shown = CliRunner().invoke(program, ["emulator", "start", "--help"])
 
-    assert "Comes with ai4j-sandbox-emulator." in listed
+    assert "emulator    Loopback servers that speak the protocols of sandbox services" in listed
     assert (shown.exit_code, "--provider" in shown.stdout) == (0, True)
 
 

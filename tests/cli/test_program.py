@@ -110,14 +110,51 @@ def test_an_input_that_cannot_be_read_is_not_taken_for_a_short_one(start, tmp_pa
     assert (code, stderr) == (125, b"ai4j: [Errno 9] Bad file descriptor\n")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_standard_streams_are_survived(closed, tmp_path):
-    arguments = f"{tmp_path} sandbox run --provider host -c 'echo x; exit 5'"
-    line = f"exec {sys.executable} -m support.ai4j_on_host {arguments} {closed}"
+@pytest.mark.parametrize(
+    ("closed", "line", "code"),
+    [
+        ("<&-", "echo x; exit 5", 5),
+        ("2>&-", "echo x; exit 5", 5),
+        ("2>&-", "echo x >&2; exit 5", 5),
+        (">&-", "exit 5", 5),
+        (">&-", "echo x; exit 5", 125),
+        ("<&- >&- 2>&-", "echo x; exit 5", 125),
+    ],
+)
+def test_closed_standard_streams_are_survived_and_output_that_got_nowhere_is_a_failure(closed, line, code, tmp_path):
+    arguments = f"{tmp_path} sandbox run --provider host -c '{line}'"
+    script = f"exec {sys.executable} -m support.ai4j_on_host {arguments} {closed}"
 
-    done = subprocess.run(["/bin/sh", "-c", line], env={**os.environ, "PYTHONPATH": str(TESTS)}, timeout=PATIENCE)
+    done = subprocess.run(["/bin/sh", "-c", script], env={**os.environ, "PYTHONPATH": str(TESTS)}, timeout=PATIENCE)
 
-    assert done.returncode == 5
+    assert (done.returncode, (tmp_path / "alive").read_text()) == (code, "0")
+
+
+WRITING = ["--help", "--version", "sandbox run --help", "providers list", "providers list --json", "completion bash"]
+LOOKING = ["providers show local", "sandbox ls", "sandbox ls --json", "top --once"]
+
+
+@pytest.mark.parametrize("arguments", WRITING + LOOKING)
+@pytest.mark.parametrize(("target", "reason"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left")])
+def test_whatever_cannot_be_written_is_a_failure_told_in_one_line(arguments, target, reason):
+    line = f"exec {sys.executable} -m ai4j_cli {arguments} {target}"
+    environment = {"PATH": os.environ["PATH"]}  # no service is configured
+
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, env=environment, timeout=PATIENCE)
+
+    assert (done.returncode, done.stderr.count("\n")) == (125, 1)
+    assert reason in done.stderr
+
+
+@pytest.mark.parametrize("arguments", WRITING)
+def test_whatever_nobody_reads_ends_without_a_word(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as broken:
+        command = [sys.executable, "-m", "ai4j_cli", *arguments.split()]
+        done = subprocess.run(command, stdout=broken, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
@@ -251,14 +288,6 @@ def test_ctrl_c_works_although_nobody_reads_the_output(start):
     assert process.returncode == 130
 
 
-def test_a_table_that_nobody_reads_ends_without_a_word():
-    line = f"{sys.executable} -m ai4j_cli providers list | (exec 0<&-; sleep 2); exit ${{PIPESTATUS[0]}}"
-
-    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE)
-
-    assert (done.returncode, done.stderr) == (141, b"")
-
-
 def test_a_document_that_cannot_be_written_is_a_failure_in_one_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -267,3 +296,21 @@ def test_a_document_that_cannot_be_written_is_a_failure_in_one_line():
         )  # fmt: skip
 
     assert (done.returncode, done.stderr) == (125, "ai4j: [Errno 28] No space left on device\n")
+
+
+def test_a_chat_that_nobody_reads_any_more_ends_without_a_word(tmp_path):
+    script = tmp_path / "script.yaml"
+    script.write_text("- {tool: nope}\n" * 50 + "- done\n")
+    command = [sys.executable, "-m", "ai4j_cli", "chat", "--scripted", str(script), "-C", str(tmp_path)]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+    with subprocess.Popen(command, env=environment, **streams) as chat:
+        chat.stdout.readline()
+        chat.stdout.close()
+        chat.stdin.write(b"go\n" * 3)
+        chat.stdin.close()
+        told = chat.stderr.read()
+        chat.wait(PATIENCE)
+
+    assert (chat.returncode, told) == (141, b"")

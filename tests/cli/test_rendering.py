@@ -7,7 +7,7 @@ import io
 import pytest
 
 from ai4j_cli.application import Application
-from ai4j_cli.rendering import print_table, printable, progress
+from ai4j_cli.rendering import one_line, print_lines, print_table, printable, progress
 
 
 class Terminal(io.StringIO):
@@ -20,6 +20,20 @@ class Terminal(io.StringIO):
 def test_control_characters_are_made_visible_and_text_is_not_touched():
     assert printable("\x1b]0;owned\x07\x9b31m\u202e") == r"\x1b]0;owned\x07\x9b31m\u202e"
     assert printable("größe — 😀 [redacted]\nline") == "größe — 😀 [redacted]\nline"
+
+
+def test_a_line_stays_one_line_whatever_is_in_it(capsys):
+    spoofed = "report\nai4j: all is well\x1b[31m.txt"
+    shown = r"report\nai4j: all is well\x1b[31m.txt"
+    stream = io.StringIO()
+
+    Application().say(spoofed)
+    print_lines(stream, [spoofed])
+    print_table(stream, ("NAME",), [(spoofed,)])
+
+    assert one_line(spoofed) == shown
+    assert capsys.readouterr().err == f"ai4j: {shown}\n"
+    assert [line.rstrip() for line in stream.getvalue().splitlines()] == [shown, "NAME", shown]
 
 
 def test_a_table_shows_text_that_looks_like_markup_as_it_is():

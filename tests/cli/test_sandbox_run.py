@@ -14,10 +14,11 @@ from ai4j_sandbox import (
     SandboxCapacityError,
     SandboxCleanupError,
     SandboxCommand,
+    SandboxFileError,
 )
 from ai4j_sandbox.capability import unsupported
 from ai4j_sandbox.testing import FakeProvider, FakeResult
-from ai4j_sandbox.testing.fake import FAKE_INFO
+from ai4j_sandbox.testing.fake import FAKE_INFO, FakeSession
 from support.command_line import document_of, invoke, registry_of, run_fake
 from support.secrets import CANARY, assert_no_secret
 
@@ -477,3 +478,62 @@ def test_a_secret_in_a_label_is_not_in_the_session_that_json_shows(monkeypatch):
 
     assert_no_secret(done.stdout, done.stderr)
     assert document_of(done)["session"]["labels"] == {"note": "[redacted]"}
+
+
+# --- artifacts that could not be collected ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_artifacts(monkeypatch):
+    """Let nothing be collected."""
+
+    def refuse(session, command):
+        raise SandboxFileError("the file service is down")
+
+    monkeypatch.setattr(FakeSession, "_find_artifacts", refuse)
+
+
+@pytest.mark.parametrize(("line", "code"), [("make", 125), ("fail", 3)])
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_artifacts_that_could_not_be_collected_are_told_and_no_success(no_artifacts, line, code, options):
+    provider = FakeProvider({"make": "built\n", "fail": FakeResult(exit_code=3)})
+
+    result = run_fake("--artifact", "*.xml", *options, "-c", line, provider=provider)
+
+    assert (result.exit_code, result.stderr.count("the artifacts could not be collected: ")) == (code, 1)
+    assert "the file service is down" in result.stderr
+    if options:
+        document = document_of(result)
+        assert (document["exitCode"], document["result"]["exitCode"]) == (code, 0 if line == "make" else 3)
+        assert "the file service is down" in document["result"]["artifactsError"]
+
+
+@pytest.mark.parametrize("words", [("exec", "--artifact", "*", "{}", "--", "make"), ("artifacts", "{}", "*")])
+def test_the_same_in_a_sandbox_that_exists(no_artifacts, words):
+    provider = FakeProvider(lambda command: FakeResult())
+    address = f"fake/{provider.create_session().session_id}"
+
+    result = invoke("sandbox", *(word.format(address) for word in words), registry=registry_of(provider))
+
+    assert result.exit_code == 125
+    assert "ai4j: the artifacts could not be collected: " in result.stderr
+
+
+def test_names_of_artifacts_steer_no_terminal():
+    provider = FakeProvider({"make": FakeResult(files={"a\nai4j: fine\x1b[31m": "x"})})
+
+    result = run_fake("-v", "--artifact", "*", "-c", "make", provider=provider)
+
+    (line,) = [line for line in result.stderr.splitlines() if "artifact" in line]
+    assert line.startswith(r"ai4j: artifact /workspace/a\nai4j: fine\x1b[31m (1 bytes, sha256 ")
+
+
+@pytest.mark.parametrize("words", [("--nonsense", "--json"), ("--json", "--timeout", "soon"), ("--json",)])
+def test_a_wrong_command_line_is_told_in_json_wherever_json_stands(words):
+    result = run_fake(*words, provider=FakeProvider())
+
+    assert (result.exit_code, document_of(result)["exitCode"]) == (2, 2)
+
+
+def test_a_json_that_belongs_to_the_command_is_not_ours():
+    assert run_fake("--nonsense", "--", "tool", "--json", provider=FakeProvider()).stdout == ""

@@ -91,9 +91,9 @@ def test_what_is_no_session_is_told(tmp_path, content, command):
 
     result = run(command, tmp_path / "x")
 
-    assert result.exit_code == 125
+    assert result.exit_code == 2
     assert "unexpected" not in result.stderr
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
-    assert run("show", tmp_path / "x").stderr == f"ai4j: {tmp_path}/x: No such file or directory\n"
+    assert run("show", tmp_path / "x").stderr == f"ai4j: {tmp_path}/x cannot be read: No such file or directory\n"

@@ -1,9 +1,9 @@
 """The ``ai4j`` command.
 
-Read in this order: `application` and `failures` (what all commands share), `lazy_group`, `installed_commands` and
-`main` (the command tree);
+Read in this order: `startup` (the way in) and `streams`; `application` and `failures` (what all commands share),
+`lazy_group`, `installed_commands` and `main` (the command tree);
 `options` and `sandbox_run` with `parameters`, `spec_options`, `request` (options to a job), `job` (the run), with
-`attachment`, `interruption`, `streams`, `forwarding`, `terminal`, `metering` and `downloads` under it, and `report`
+`attachment`, `interruption`, `forwarding`, `terminal`, `metering` and `downloads` under it, and `report`
 (what became of it);
 for sandboxes that exist `address`, then `sandbox_exec`, `sandbox_copy` with `copying`, `sandbox_life`, and
 `sandbox_fleet` with `fleet` and `inspection`;

@@ -1,5 +1,5 @@
 """``python -m ai4j_cli``."""
 
-from .main import main
+from .startup import main
 
 main()

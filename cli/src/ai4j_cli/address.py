@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from .parameters import as_typed, word
+
 _HOST_PATH = re.compile(r"[/.~]|[A-Za-z]:\\")  # an absolute or explicitly relative path, or one with a drive
 
 
@@ -37,11 +39,13 @@ class SandboxPath:
 
 def sandbox_address(text: str) -> SandboxAddress:
     """Read ``[PROVIDER/]ID``."""
+    text = as_typed(text)
     provider_id, slash, session_id = text.partition("/")
     if not slash:
         provider_id, session_id = "", text
     if not session_id.strip() or (slash and not provider_id):
         raise click.BadParameter("must be written as ID or PROVIDER/ID")
+    word(text)  # refuses a credential
     return SandboxAddress(session_id=session_id, provider_id=provider_id or None)
 
 
@@ -50,7 +54,9 @@ def place(text: str) -> SandboxPath | Path:
 
     What starts with ``/``, ``.`` or ``~`` is on this machine even when it holds a colon.
     """
+    if not text:  # Path("") would be the current directory: "$UNSET" must not copy that
+        raise click.BadParameter("must not be empty")
     sandbox, colon, path = text.partition(":")
     if not colon or _HOST_PATH.match(text):
         return Path(text)
-    return SandboxPath(sandbox=sandbox_address(sandbox), path=path or ".")
+    return SandboxPath(sandbox=sandbox_address(sandbox), path=as_typed(path) or ".")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .streams import discard_output
+
 if TYPE_CHECKING:
     from ai4j_sandbox import SandboxRegistry
 
@@ -18,6 +20,7 @@ class Application:
     Attributes:
         debug: Show tracebacks.
         as_json: Answer with one JSON document, errors included.
+        json_is_asked: The command line says ``--json``, whether or not its command understands it.
         verbose: Tell on stderr what is being done even where that is no terminal.
         secrets: Values that no message may show.
 
@@ -29,6 +32,7 @@ class Application:
         self._registry = registry
         self.debug = False
         self.as_json = False
+        self.json_is_asked = False
         self.verbose = False
         self.secrets: list[str] = []
 
@@ -49,11 +53,20 @@ class Application:
 
     def say(self, message: str) -> None:
         """Write one line to stderr: ``ai4j: message``, secrets masked, control characters made visible."""
+        from .rendering import one_line
+
+        try:
+            click.echo(f"ai4j: {one_line(self.masked(message))}", err=True)
+        except BrokenPipeError:
+            raise
+        except OSError:  # the terminal was closed, or the disk is full: then only the exit code tells
+            discard_output(sys.stderr)
+
+    def masked(self, text: str) -> str:
+        """Return a text meant for people without secrets: those known, and what looks like one."""
         from ai4j_sandbox import Scrubber
 
-        from .rendering import printable
-
-        click.echo(f"ai4j: {printable(Scrubber(self.secrets).text(message))}", err=True)
+        return Scrubber(self.secrets).text(text)
 
     def note(self, message: str) -> None:
         """Say something that is only of interest to somebody who watches."""

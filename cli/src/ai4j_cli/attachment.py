@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from ai4j_sandbox.spi import SandboxProvider, SupportsConnect, SupportsListing
 from .address import SandboxAddress
 from .application import Application
 from .rendering import progress
-from .spec_options import PROVIDER_VARIABLE, settings_of
+from .spec_options import PROVIDER_VARIABLE, provider_of_environment, settings_of
 
 
 def spec_for(
@@ -39,7 +38,7 @@ def provider_id_of(application: Application, address: SandboxAddress, provider: 
     said = address.provider_id
     if said and provider and said.casefold() != provider.casefold():
         raise click.UsageError(f"{address} contradicts --provider {provider}")
-    chosen = said or provider or os.environ.get(PROVIDER_VARIABLE)
+    chosen = said or provider or provider_of_environment()
     if chosen:
         return chosen
     able = [info.provider_id for info in application.registry.infos() if Capability.CONNECT in info.capabilities]

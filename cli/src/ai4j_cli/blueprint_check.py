@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .application import Application, json_option, pass_application
+from .options import complete_file
+from .parameters import file_name
 
 if TYPE_CHECKING:
     from ai4j_agent import BlueprintIssue
 
 
 @click.command("check")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=file_name, shell_complete=complete_file)
 @json_option
 @pass_application
 def check(application: Application, file: str) -> int:

@@ -13,6 +13,7 @@ from ai4j_sandbox.files import FileKind, SandboxFiles
 
 from .forwarding import RawOutput
 from .metering import host_size
+from .parameters import as_typed
 from .streams import standard_input
 
 STREAM = Path("-")
@@ -37,7 +38,7 @@ class CopyIn:
             return self.destination
         target = self.destination
         if self.source.is_file() and (target.endswith("/") or _is_directory(files, target)):
-            target = posixpath.join(target, self.source.name)
+            target = posixpath.join(target, as_typed(self.source.name))
         files.upload(self.source, target)
         return target
 

@@ -71,8 +71,9 @@ class _StrictLoader(yaml.SafeLoader):
     yaml_constructors: ClassVar[dict[str | None, Any]] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise _refusal("aliases are not supported; write the value out", self.peek_event())  # type: ignore[no-untyped-call]  # the stubs leave it untyped
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it untyped
+        if event.anchor is not None:  # an alias has the name of its anchor there
+            raise _refusal("anchors and aliases are not supported; write the value out", event)
         return super().compose_node(parent, index)
 
     def build_mapping(self, node: yaml.MappingNode) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -49,17 +49,25 @@ _WRONG_REQUEST = (
 )
 
 
+_INTERRUPTS = (KeyboardInterrupt, click.Abort)  # click's own is what Ctrl-C and Ctrl-D at a question become
+
+
 def exit_code_of(error: BaseException) -> int:
     """Return the documented exit code for a failure."""
     if isinstance(error, Interrupted):
         return 128 + error.number
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, _INTERRUPTS):
         return ExitCode.INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return ExitCode.BROKEN_PIPE
     if isinstance(error, (*_WRONG_REQUEST, click.UsageError)):
         return ExitCode.USAGE
     return ExitCode.FAILED
+
+
+def exit_code_of_all(errors: Iterable[BaseException]) -> int:
+    """Return the exit code for failures that were told and passed over: a sandbox that failed counts most."""
+    return max(map(exit_code_of, errors), default=ExitCode.DONE)
 
 
 def report_failure(application: Application, error: BaseException) -> int:
@@ -71,7 +79,7 @@ def report_failure(application: Application, error: BaseException) -> int:
         trace = "".join(traceback.format_exception(error))
         click.echo(Scrubber(application.secrets).text(trace), err=True, nl=False)
     tell_failure(application, error)
-    if application.as_json:
+    if application.as_json or (application.json_is_asked and isinstance(error, click.UsageError)):
         _write_failure({"error": describe_failure(application, error), "exitCode": code})
     return code
 
@@ -135,7 +143,7 @@ def _message(error: BaseException) -> str:
         return f"{error.code}: {error.message}"
     if isinstance(error, SandboxException | AgentError):
         return error.message
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, _INTERRUPTS):
         return "interrupted"
     if isinstance(error, click.ClickException):
         return error.format_message()

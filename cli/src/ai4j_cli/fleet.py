@@ -34,6 +34,19 @@ class Survey:
     failures: tuple[SandboxException, ...] = ()
 
 
+def providers_asked(application: Application, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return whom to ask: the wanted providers, or without any all that can list and are configured here.
+
+    Raises:
+        ProviderNotFoundError: A wanted one is not installed.
+        UnsupportedCapabilityError: A wanted one cannot list.
+        SandboxException: A wanted one does not load.
+    """
+    for provider_id in wanted:
+        lister(application, provider_id)
+    return tuple(wanted) or _providers_that_list(application)
+
+
 def survey(application: Application, provider_ids: Sequence[str], labels: Mapping[str, str]) -> Survey:
     """Ask providers, all at once, for the sandboxes that carry all of `labels`; one that fails hides no other."""
 
@@ -52,8 +65,7 @@ def survey(application: Application, provider_ids: Sequence[str], labels: Mappin
     )
 
 
-def providers_that_list(application: Application) -> tuple[str, ...]:
-    """Return the ids of the providers that can list and are configured here."""
+def _providers_that_list(application: Application) -> tuple[str, ...]:
     return tuple(
         info.provider_id
         for info in application.registry.infos()

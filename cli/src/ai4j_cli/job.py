@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -134,8 +134,13 @@ def _run(session: SandboxSession, job: Job, interruption: Interruption) -> Sandb
     with session.start(job.command) as process, interruption.watching(process), ExitStack() as attached:
         forwarder = _attach(attached, job, process)
         if job.show_output:
-            with suppress(OutputStalled):  # then the end is waited for without showing more
+            try:
                 _show_output(process, lambda: interruption.number is not None or deadline.expired)
+            except OutputStalled:
+                pass  # the end is waited for without showing more
+            except OSError:
+                if interruption.number is None:  # else the terminal was closed, and the signal that told it counts
+                    raise
         result = process.wait()
     if forwarder is not None and forwarder.failure is not None and interruption.number is None:
         raise forwarder.failure

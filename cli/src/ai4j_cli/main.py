@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 import click
 
 from .application import Application
 from .lazy_group import LazyCommand, LazyGroup
+from .startup import interrupts_leave, interrupts_raise
 from .streams import discard_output, open_missing_streams, survive_any_encoding
 
 
@@ -23,18 +25,38 @@ class Program(LazyGroup):
         ours = super().available()
         return {**ours, **{name: lazy for name, lazy in installed_commands().items() if name not in ours}}
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before the command's name."""
+        # Known before the command's own options are parsed, so that an error in those is told in JSON as well.
+        ctx.ensure_object(Application).json_is_asked = "--json" in takewhile(lambda word: word != "--", args)
+        return super().parse_args(ctx, args)
+
+    def make_context(self, info_name: str | None, *arguments: Any, **options: Any) -> click.Context:
+        """Begin an invocation."""
+        application = options.setdefault("obj", Application())
+        try:
+            return super().make_context(info_name, *arguments, **options)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, nobody sees a traceback who did not ask
+            raise _ending(application, error) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command and end with its exit code."""
-        application = ctx.ensure_object(Application)
         try:
+            interrupts_raise()
             code = super().invoke(ctx)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, nobody sees a traceback who did not ask
-            code = _told(application, error)
+        except BaseException as error:  # noqa: BLE001 - as above
+            raise _ending(ctx.ensure_object(Application), error) from None
         ctx.exit(code or 0)
+
+
+def _ending(application: Application, error: BaseException) -> BaseException:
+    """Return what ends the program because of `error`, which has been told."""
+    if isinstance(error, click.exceptions.Exit | click.exceptions.NoArgsIsHelpError):
+        return error
+    interrupts_leave()
+    return click.exceptions.Exit(_told(application, error))
 
 
 def _told(application: Application, error: BaseException) -> int:
@@ -46,6 +68,8 @@ def _told(application: Application, error: BaseException) -> int:
         code = ExitCode.BROKEN_PIPE
     if code == ExitCode.BROKEN_PIPE:
         discard_output(sys.stdout, sys.stderr)
+    elif isinstance(error, OSError):  # it may be our own output that cannot be written
+        discard_output(sys.stdout)
     return code
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ai4j_sandbox.files import FileInfo, SandboxFiles
 
 from .application import Application
-from .rendering import console, printable
+from .rendering import console, one_line
 
 _MESSAGE_COLUMNS = 32
 _BAR_COLUMNS = 16
@@ -93,5 +93,5 @@ def transfer(application: Application, message: str, total_bytes: int | None) ->
         TransferSpeedColumn(),
     )
     with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
-        task = bar.add_task(printable(message), total=total_bytes)
+        task = bar.add_task(one_line(message), total=total_bytes)
         yield lambda count: bar.advance(task, count)

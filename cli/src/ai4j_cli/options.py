@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from .address import sandbox_address
-from .parameters import pair, seconds, size, variable
+from .parameters import folder, pair, seconds, size, variable, word
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -36,8 +36,22 @@ def complete_provider(context: click.Context, parameter: click.Parameter, incomp
     return [name for name in default_registry().ids() if name.startswith(incomplete)]
 
 
+def complete_file(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the name of a file on this machine."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_folder(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the name of a directory on this machine."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
 provider_option = click.option(
-    "--provider", metavar="ID", shell_complete=complete_provider, help="The provider; else $AI4J_SANDBOX_PROVIDER."
+    "--provider",
+    metavar="ID",
+    type=word,
+    shell_complete=complete_provider,
+    help="The provider; else $AI4J_SANDBOX_PROVIDER.",
 )
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Tell on stderr what is being done.")
@@ -57,7 +71,7 @@ connection_options = together(
 
 command_options = together(
     click.option("-c", "--shell", metavar="LINE", help="Run a shell line instead of an argument list."),
-    click.option("--cwd", "directory", metavar="DIR", help="Directory to run in."),
+    click.option("--cwd", "directory", metavar="DIR", type=word, help="Directory to run in."),
     click.option(
         "--env",
         "variables",
@@ -81,6 +95,7 @@ command_options = together(
         "--artifact",
         "artifacts",
         metavar="GLOB",
+        type=word,
         multiple=True,
         help="Files the command leaves behind, relative to its directory. Repeatable.",
     ),
@@ -88,7 +103,8 @@ command_options = together(
         "--download",
         "folder",
         metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=folder,
+        shell_complete=complete_folder,
         help="Save the artifacts below this folder.",
     ),
     click.option(

@@ -21,6 +21,45 @@ class Upload:
     destination: str
 
 
+def word(text: str) -> str:
+    """Read a name that goes to a provider or a sandbox, as it was typed.
+
+    Raises:
+        click.BadParameter: As `file_name`.
+    """
+    return as_typed(file_name(text))
+
+
+def file_name(text: str) -> str:
+    """Read the name of something on this machine.
+
+    Raises:
+        click.BadParameter: It is empty ("$UNSET" must not silently mean the default), or holds what looks like a
+            credential, which is refused before it gets into a message, a table or the path of a request.
+    """
+    from ai4j_sandbox.redaction import mask_text
+
+    if not text.strip():
+        raise click.BadParameter("must not be empty")
+    if mask_text(text) != text:
+        raise click.BadParameter("holds what looks like a credential, which does not belong on the command line")
+    return text
+
+
+def folder(text: str) -> Path:
+    """Read the path of a directory, which need not exist."""
+    path = Path(file_name(text))
+    if path.exists() and not path.is_dir():
+        raise click.BadParameter(f"{text!r} is a file")
+    return path
+
+
+def label(text: str) -> tuple[str, str]:
+    """Read ``KEY=VALUE``; services do not keep labels without a value."""
+    name, value = pair(text)
+    return name, word(value)
+
+
 def as_typed(text: str) -> str:
     """Return a word of the command line by the bytes that were typed: UTF-8, even where the locale says otherwise."""
     try:
@@ -42,7 +81,7 @@ def upload(text: str) -> Upload:
     path = Path(source)
     if not path.exists():
         raise click.BadParameter(f"{source!r} does not exist")
-    return Upload(source=path, destination=destination or ("." if path.is_dir() else path.name))
+    return Upload(source=path, destination=as_typed(destination) or ("." if path.is_dir() else as_typed(path.name)))
 
 
 def variable(text: str) -> tuple[str, str]:
@@ -58,11 +97,11 @@ def variable(text: str) -> tuple[str, str]:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Read ``KEY=VALUE``."""
+    """Read ``KEY=VALUE``, as it was typed."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise click.BadParameter("must be written as KEY=VALUE")
-    return name, value
+    return as_typed(name), as_typed(value)
 
 
 def seconds(text: str) -> float:

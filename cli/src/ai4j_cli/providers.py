@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from .application import Application, json_option, pass_application
+from .options import complete_file, complete_provider
+from .parameters import file_name, word
 
 if TYPE_CHECKING:
     from ai4j_sandbox import Admission, ProviderInfo
@@ -77,7 +79,7 @@ def _isolation(info: ProviderInfo) -> str:
 
 
 @click.command("show")
-@click.argument("provider_id", metavar="ID")
+@click.argument("provider_id", metavar="ID", type=word, shell_complete=complete_provider)
 @json_option
 @pass_application
 def show_command(application: Application, provider_id: str) -> None:
@@ -140,8 +142,8 @@ def _print_settings(settings: Iterable[SettingInForce]) -> None:
 
 
 @click.command("check")
-@click.argument("provider_id", metavar="ID")
-@click.argument("spec_file", metavar="SPEC.yaml")
+@click.argument("provider_id", metavar="ID", type=word, shell_complete=complete_provider)
+@click.argument("spec_file", metavar="SPEC.yaml", type=file_name, shell_complete=complete_file)
 @json_option
 @pass_application
 def check_command(application: Application, provider_id: str, spec_file: str) -> int:
@@ -177,7 +179,7 @@ def _print_admission(admission: Admission) -> None:
 
 
 @click.command("doctor")
-@click.argument("provider_id", metavar="[ID]", required=False)
+@click.argument("provider_id", metavar="[ID]", required=False, type=word, shell_complete=complete_provider)
 @json_option
 @pass_application
 def doctor_command(application: Application, provider_id: str | None) -> int:

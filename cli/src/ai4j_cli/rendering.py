@@ -29,6 +29,11 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Return `text` as `printable` does, and line breaks as escapes too: for names, and for what others sent."""
+    return printable(text).replace("\n", "\\n")
+
+
 def console(stream: TextIO) -> Console:
     """Return a console that writes to `stream` what it is given, as it is."""
     from rich.console import Console
@@ -50,9 +55,9 @@ def console(stream: TextIO) -> Console:
 
 
 def print_lines(stream: TextIO, lines: Iterable[str]) -> None:
-    """Print lines of text, safe for a terminal."""
+    """Print lines of text, safe for a terminal; each is one line, whatever is in it."""
     for line in lines:
-        click.echo(printable(line), file=stream)
+        click.echo(one_line(line), file=stream)
 
 
 def print_table(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -64,7 +69,7 @@ def print_table(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     console(stream).print(table)
 
 
@@ -72,7 +77,7 @@ def print_table(stream: TextIO, columns: Sequence[str], rows: Iterable[Sequence[
 def progress(application: Application, stream: TextIO | None, message: str) -> Iterator[None]:
     """Say what is being done: as a line with ``--verbose``, else on a terminal while it lasts, else not at all."""
     if not application.verbose and stream is not None and stream.isatty():
-        with console(stream).status(printable(message)):
+        with console(stream).status(one_line(message)):
             yield
         return
     if application.verbose:

@@ -40,7 +40,8 @@ class JobReport:
         if self.result.canceled:
             return ExitCode.INTERRUPTED
         code = self.result.exit_code
-        if code is None or not 0 <= code <= 255 or (code == 0 and self.failures):
+        incomplete = bool(self.failures) or self.result.artifacts_error is not None
+        if code is None or not 0 <= code <= 255 or (code == 0 and incomplete):
             return ExitCode.FAILED
         return code
 
@@ -71,6 +72,7 @@ class JobReport:
 
     def tell(self, application: Application) -> None:
         """Write the JSON document if asked for; else say what the exit code alone does not, and where artifacts are."""
+        self.tell_missing_artifacts(application)
         if application.as_json:
             write_json(self.document(application))
             return
@@ -81,6 +83,11 @@ class JobReport:
         for artifact in self.result.artifacts:
             where = f" -> {saved[artifact.path]}" if artifact.path in saved else ""
             application.note(f"artifact {artifact.path}{where} ({artifact.size_bytes} bytes, sha256 {artifact.sha256})")
+
+    def tell_missing_artifacts(self, application: Application) -> None:
+        """Say on stderr why there are no artifacts, if they could not be collected."""
+        if self.result.artifacts_error is not None:
+            application.say(f"the artifacts could not be collected: {self.result.artifacts_error}")
 
     def _verdict(self) -> str | None:
         code = self.result.exit_code

@@ -19,7 +19,7 @@ from ai4j_sandbox.registry import DEFAULT_PROVIDER_ID
 from .application import Application
 from .job import Job
 from .parameters import Upload, as_typed
-from .spec_options import PROVIDER_VARIABLE, settings_of, spec_of_file
+from .spec_options import provider_of_environment, settings_of, spec_of_file
 from .streams import holds_input, is_terminal, standard_input
 from .terminal import terminal_size
 
@@ -126,7 +126,7 @@ def _spec(application: Application, given: RunOptions) -> SandboxSpec:
     application.protect(spec.config)
     return replace(
         spec,
-        provider_id=given.provider or spec.provider_id or os.environ.get(PROVIDER_VARIABLE) or DEFAULT_PROVIDER_ID,
+        provider_id=given.provider or spec.provider_id or provider_of_environment() or DEFAULT_PROVIDER_ID,
         image=given.image or spec.image,
         workspace_id=given.workspace or spec.workspace_id,
         labels={**spec.labels, **dict(given.labels)},

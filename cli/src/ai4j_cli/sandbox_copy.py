@@ -9,7 +9,7 @@ import click
 
 from .address import SandboxAddress, SandboxPath, place
 from .application import Application, json_option, pass_application
-from .options import connection_options, verbose_option
+from .options import complete_file, connection_options, verbose_option
 
 if TYPE_CHECKING:
     from .copying import CopyIn, CopyOut
@@ -22,8 +22,8 @@ A file copied to a directory keeps its name. Of a directory its content is copie
 
 
 @click.command("cp", help=_HELP)
-@click.argument("source", type=place)
-@click.argument("destination", type=place)
+@click.argument("source", type=place, shell_complete=complete_file)
+@click.argument("destination", type=place, shell_complete=complete_file)
 @connection_options
 @verbose_option
 @json_option

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .address import SandboxAddress
 from .application import Application, json_option, pass_application
-from .options import command_options, connection_options, sandbox_argument, verbose_option
+from .options import command_options, complete_folder, connection_options, sandbox_argument, verbose_option
+from .parameters import folder, word
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .request import CommandOptions
 
 _EXEC_HELP = """Run a command in SANDBOX, which stays.
@@ -53,7 +55,7 @@ def exec_command(
 
 @click.command("shell")
 @sandbox_argument
-@click.option("--cwd", "directory", metavar="DIR", help="Directory to start in.")
+@click.option("--cwd", "directory", metavar="DIR", type=word, help="Directory to start in.")
 @connection_options
 @pass_application
 def shell(
@@ -75,13 +77,14 @@ def shell(
 
 @click.command("artifacts")
 @sandbox_argument
-@click.argument("patterns", metavar="GLOB...", nargs=-1, required=True)
-@click.option("--cwd", "directory", metavar="DIR", help="Directory the patterns start from.")
+@click.argument("patterns", metavar="GLOB...", nargs=-1, required=True, type=word)
+@click.option("--cwd", "directory", metavar="DIR", type=word, help="Directory the patterns start from.")
 @click.option(
     "--download",
     "folder",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=folder,
+    shell_complete=complete_folder,
     help="Save them below this folder.",
 )
 @connection_options
@@ -113,6 +116,7 @@ def artifacts(
     if application.as_json:
         report.tell(application)
     else:
+        report.tell_missing_artifacts(application)
         _print_artifacts(report.artifact_rows())
     return report.exit_code
 

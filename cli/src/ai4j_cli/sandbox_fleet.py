@@ -12,7 +12,7 @@ import click
 from .address import SandboxAddress, sandbox_address
 from .application import Application, json_option, pass_application
 from .options import connection_options, provider_option, sandbox_argument
-from .parameters import duration, pair
+from .parameters import duration, label, word
 
 if TYPE_CHECKING:
     from ai4j_sandbox import SandboxException, SandboxSummary
@@ -25,10 +25,10 @@ def _now_ms() -> int:
 
 
 def _surveyed(application: Application, provider: str | None, labels: dict[str, str]) -> Survey:
-    from .fleet import providers_that_list, survey
+    from .fleet import providers_asked, survey
     from .rendering import progress
 
-    provider_ids = providers_that_list(application) if provider is None else (provider,)
+    provider_ids = providers_asked(application, () if provider is None else (provider,))
     with progress(application, sys.stderr, f"asking {', '.join(provider_ids) or 'nobody'}"):
         return survey(application, provider_ids, labels)
 
@@ -47,9 +47,9 @@ def _tell_failures(application: Application, failures: Iterable[SandboxException
 @click.command("ls")
 @provider_option
 @click.option("-a", "--all", "everybody", is_flag=True, help="Also sandboxes that ai4j did not make.")
-@click.option("--owner", metavar="NAME", help="Those of another owner than $AI4J_SANDBOX_OWNER.")
+@click.option("--owner", metavar="NAME", type=word, help="Those of another owner than $AI4J_SANDBOX_OWNER.")
 @click.option(
-    "--label", "labels", metavar="KEY=VALUE", type=pair, multiple=True, help="Only with this tag. Repeatable."
+    "--label", "labels", metavar="KEY=VALUE", type=label, multiple=True, help="Only with this tag. Repeatable."
 )
 @json_option
 @pass_application
@@ -60,7 +60,7 @@ def ls(
 
     Exit code 125 when a provider could not be asked; the others are listed all the same.
     """
-    from .failures import ExitCode, describe_failure, write_json
+    from .failures import describe_failure, exit_code_of_all, write_json
     from .fleet import COLUMNS, describe, row
     from .rendering import print_table
 
@@ -74,13 +74,13 @@ def ls(
     else:
         print_table(sys.stdout, COLUMNS, [row(item, _now_ms()) for item in answer.sandboxes])
         _tell_failures(application, answer.failures)
-    return ExitCode.FAILED if answer.failures else ExitCode.DONE
+    return exit_code_of_all(answer.failures)
 
 
 def _owner_label(owner: str | None) -> dict[str, str]:
     from ai4j_sandbox.ownership import OWNER_LABEL, current_owner
 
-    return {OWNER_LABEL: owner or current_owner()}
+    return {OWNER_LABEL: current_owner() if owner is None else owner}
 
 
 # --- info -------------------------------------------------------------------------------------------------------
@@ -123,20 +123,24 @@ def rm(application: Application, sandboxes: tuple[SandboxAddress, ...], provider
 
     SANDBOX is [PROVIDER/]ID, as `ls` shows it. Exit code 125 when one could not be destroyed.
     """
-    from .attachment import provider_id_of
+    from .attachment import lister, provider_id_of
+    from .failures import exit_code_of_all
 
     addresses = [
         SandboxAddress(session_id=item.session_id, provider_id=provider_id_of(application, item, provider))
         for item in sandboxes
     ]
-    return _remove(application, addresses)
+    for address in addresses:
+        lister(application, address.provider_id or "")  # before anything is destroyed
+    return exit_code_of_all(_remove(application, addresses))
 
 
-def _remove(application: Application, addresses: Iterable[SandboxAddress], **facts: Any) -> int:
+def _remove(application: Application, addresses: Iterable[SandboxAddress], **facts: Any) -> list[SandboxException]:
+    """Destroy sandboxes and tell it; return what went wrong."""
     from ai4j_sandbox import SandboxException
 
     from .attachment import lister
-    from .failures import ExitCode, describe_failure, write_json
+    from .failures import describe_failure, write_json
 
     removed: list[SandboxAddress] = []
     failures: list[SandboxException] = []
@@ -153,7 +157,7 @@ def _remove(application: Application, addresses: Iterable[SandboxAddress], **fac
     else:
         _tell_removed(removed)
         _tell_failures(application, failures)
-    return ExitCode.FAILED if failures else ExitCode.DONE
+    return failures
 
 
 def _tell_removed(addresses: Iterable[SandboxAddress]) -> None:
@@ -168,7 +172,7 @@ def _tell_removed(addresses: Iterable[SandboxAddress]) -> None:
 @click.command("cleanup")
 @provider_option
 @click.option("--older-than", metavar="SPAN", type=duration, help="Only what is older: 90, 30m, 2h, 7d.")
-@click.option("--owner", metavar="NAME", help="Those of another owner than $AI4J_SANDBOX_OWNER.")
+@click.option("--owner", metavar="NAME", type=word, help="Those of another owner than $AI4J_SANDBOX_OWNER.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -186,7 +190,7 @@ def cleanup(
     They carry the owner tag ($AI4J_SANDBOX_OWNER); others are never touched. Asks first; where nobody can be asked
     --yes is needed. Exit code 125 when a provider failed.
     """
-    from .failures import ExitCode, describe_failure, write_json
+    from .failures import describe_failure, exit_code_of_all, write_json
     from .fleet import address_of, describe, split_by_age
     from .streams import is_terminal
 
@@ -199,11 +203,11 @@ def cleanup(
         _show_candidates(application, answer, old, ageless)
     if dry_run or not old or not (yes or click.confirm(f"Destroy {len(old)} sandboxes?", err=True)):
         if application.as_json:
-            failures = [describe_failure(application, failure) for failure in answer.failures]
-            write_json({"candidates": [describe(item) for item in old], "removed": [], "failures": failures})
-        return ExitCode.FAILED if answer.failures else ExitCode.DONE
-    code = _remove(application, map(address_of, old), candidates=[describe(item) for item in old])
-    return ExitCode.FAILED if answer.failures else code
+            told = [describe_failure(application, failure) for failure in answer.failures]
+            write_json({"candidates": [describe(item) for item in old], "removed": [], "failures": told})
+        return exit_code_of_all(answer.failures)
+    failures = _remove(application, map(address_of, old), candidates=[describe(item) for item in old])
+    return exit_code_of_all((*answer.failures, *failures))
 
 
 def _show_candidates(

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from .application import Application, json_option, pass_application
-from .options import command_options, complete_provider
-from .parameters import pair, upload
+from .options import command_options, complete_file, complete_provider
+from .parameters import file_name, label, pair, upload, word
 
 _HELP = """Run a command in a new sandbox, and close the sandbox afterwards.
 
@@ -26,12 +26,20 @@ Ctrl-C, 125 when the sandbox failed, 2 when the request is wrong.
 @click.option(
     "--provider",
     metavar="ID",
+    type=word,
     shell_complete=complete_provider,
     help="The provider; else $AI4J_SANDBOX_PROVIDER, else local.",
 )
-@click.option("--spec", "spec_file", metavar="FILE", help="The sandbox wanted, as YAML or JSON; options win over it.")
-@click.option("--image", metavar="NAME", help="Template, image or snapshot, in the provider's terms.")
-@click.option("--workspace", metavar="NAME", help="Workspace, in the provider's terms.")
+@click.option(
+    "--spec",
+    "spec_file",
+    metavar="FILE",
+    type=file_name,
+    shell_complete=complete_file,
+    help="The sandbox wanted, as YAML or JSON; options win over it.",
+)
+@click.option("--image", metavar="NAME", type=word, help="Template, image or snapshot, in the provider's terms.")
+@click.option("--workspace", metavar="NAME", type=word, help="Workspace, in the provider's terms.")
 @click.option(
     "--config",
     "settings",
@@ -41,13 +49,14 @@ Ctrl-C, 125 when the sandbox failed, 2 when the request is wrong.
     help="A setting of the provider; the value is YAML. Repeatable.",
 )
 @click.option(
-    "--label", "labels", metavar="KEY=VALUE", type=pair, multiple=True, help="A non-sensitive tag. Repeatable."
+    "--label", "labels", metavar="KEY=VALUE", type=label, multiple=True, help="A non-sensitive tag. Repeatable."
 )
 @click.option(
     "--upload",
     "uploads",
     metavar="PATH[:DEST]",
     type=upload,
+    shell_complete=complete_file,
     multiple=True,
     help="First copy a file, or the content of a directory, into the sandbox. Repeatable.",
 )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .application import Application, json_option, pass_application
+from .options import complete_file
+from .parameters import file_name
 
 if TYPE_CHECKING:
     from ai4j_agent import AgentSessionSnapshot
@@ -24,17 +26,21 @@ def seal_key() -> bytes | None:
 
 
 def _loaded(file: str) -> AgentSessionSnapshot:
-    from ai4j_agent import AgentSessionSnapshot, SessionStoreError
+    """Return the snapshot in a file. A file that holds none is a wrong request, not a failing store."""
+    from ai4j_agent import AgentConfigError, AgentSessionSnapshot, SessionStoreError
 
     try:
-        text = Path(file).read_text("utf-8")
+        return AgentSessionSnapshot.from_json(Path(file).read_text("utf-8"))
+    except OSError as error:
+        raise AgentConfigError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SessionStoreError(f"{file} is not a session snapshot: it is not UTF-8") from None
-    return AgentSessionSnapshot.from_json(text)
+        raise AgentConfigError(f"{file} is not a session snapshot: it is not UTF-8") from None
+    except SessionStoreError as error:
+        raise AgentConfigError(f"{file}: {error.message}", hint=error.hint) from None
 
 
 @click.command("show")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=file_name, shell_complete=complete_file)
 @click.option("--messages", "with_messages", is_flag=True, help="Also what was said.")
 @json_option
 @pass_application
@@ -51,11 +57,12 @@ def show(application: Application, file: str, with_messages: bool) -> None:
     print_lines(sys.stdout, _facts(snapshot))
     _print_events(snapshot)
     if with_messages:
-        print_lines(sys.stdout, ["", *(f"{item.role}: {item.text or _calls(item)}" for item in snapshot.messages)])
+        said = (f"{item.role}: {item.text or _calls(item)}" for item in snapshot.messages)
+        print_lines(sys.stdout, ["", *(line for text in said for line in text.split("\n"))])
 
 
 @click.command("verify")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=file_name, shell_complete=complete_file)
 @json_option
 @pass_application
 def verify(application: Application, file: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,11 @@ from ai4j_sandbox import SandboxConfigError, SandboxSpec
 from .application import sensitive_texts
 
 PROVIDER_VARIABLE = "AI4J_SANDBOX_PROVIDER"
+
+
+def provider_of_environment() -> str | None:
+    """Return the provider that the environment names; a blank variable names none."""
+    return os.environ.get(PROVIDER_VARIABLE, "").strip() or None
 
 
 def spec_of_file(name: str) -> SandboxSpec:

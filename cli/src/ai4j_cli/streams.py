@@ -47,10 +47,18 @@ def _is_null_device(found: os.stat_result) -> bool:
 
 
 def open_missing_streams() -> None:
-    """Open the null device where a standard stream was closed, so that no file we open takes its number."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+    """Open the null device where a standard stream was closed, so that no file we open takes its number.
+
+    An output that was closed can only be read, so that what is written to it is an error, as it is on a full disk. What
+    there is to say on stderr is lost without one.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDONLY)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - as below
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - ours for as long as we live
 
 
 def discard_output(*streams: TextIO | None) -> None:

@@ -31,7 +31,8 @@ def mode_kept(descriptor: int) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, saved)
+        with suppress(termios.error):  # it was closed
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, saved)
 
 
 @contextmanager

@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from ai4j_sandbox import SandboxCommand, SandboxSession, default_registry
+from ai4j_sandbox.frozen import EMPTY
 from ai4j_sandbox_emulator import Emulator
 from support.terminal import Terminal
 
@@ -50,9 +51,9 @@ def sandbox(emulator: Emulator) -> Iterator[SandboxSession]:
 class ChatOnTerminal(Terminal):
     """``ai4j chat`` with a scripted model, on a terminal."""
 
-    def __init__(self, emulator: Emulator, home: Path, *options: str) -> None:
+    def __init__(self, emulator: Emulator, home: Path, *options: str, environment: Mapping[str, str] = EMPTY) -> None:
         (home / "script.yaml").write_text(SCRIPT)
-        environment = {
+        complete = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
             "TERM": "xterm-256color",
@@ -60,9 +61,10 @@ class ChatOnTerminal(Terminal):
             "E2B_API_KEY": "e2b_example",
             "E2B_API_URL": "http://127.0.0.1:1",  # nobody listens there
             **emulator.environment,
+            **environment,
         }
         command = [sys.executable, "-m", "ai4j_cli", "chat", "--scripted", str(home / "script.yaml"), "-C", str(home)]
-        super().__init__([*command, *options], environment=environment, rows=40, columns=200)
+        super().__init__([*command, *options], environment=complete, rows=40, columns=200)
 
     def say(self, line: str) -> None:
         """Type a line once the prompt is there."""
@@ -83,10 +85,11 @@ def saved_session(home: Path) -> str:
 
 
 def test_attach_status_disable_and_the_sandbox_is_still_there(emulator, sandbox, tmp_path):
+    directory = sandbox.execute(SandboxCommand(command="pwd")).stdout.strip()
     with ChatOnTerminal(emulator, tmp_path) as terminal:
         terminal.say("/sandbox status")
         terminal.expect(b"- mode=direct-host")
-        terminal.say(f"/sandbox attach cube {sandbox.session_id} /home/user")
+        terminal.say(f"/sandbox attach cube {sandbox.session_id} {directory}")
         terminal.expect(b"- mode=attached-live\r\n- runtime=live-session\r\n- provider=cubesandbox")
         terminal.expect(b"- status=RUNNING")
         terminal.say("who are you")
@@ -162,6 +165,39 @@ def test_a_wrong_id_and_a_dead_server_leave_the_sandbox_in_use(emulator, sandbox
         terminal.expect(b"first answer")
         terminal.say("/quit")
         assert terminal.wait() == 0
+
+
+def test_a_workspace_that_does_not_exist_leaves_the_sandbox_in_use(emulator, sandbox, tmp_path):
+    with ChatOnTerminal(emulator, tmp_path, "--yes") as terminal:
+        terminal.say(f"/sandbox attach cube {sandbox.session_id}")
+        for workspace in ("/nowhere", "--workspace=/nowhere"):
+            terminal.say(f"/sandbox attach cube {sandbox.session_id} {workspace}")
+            terminal.expect(b"Sandbox attach failed: workspace '/nowhere': ")
+            terminal.expect(b"unchanged: sandbox=cubesandbox/running/")
+        terminal.say("first")
+        terminal.expect(b"[bash in cubesandbox/")
+        terminal.expect(b"first answer")
+        terminal.say("/quit")
+        assert terminal.wait() == 0
+
+
+def test_a_dumb_terminal_gets_no_ansi_sequences(emulator, tmp_path):
+    with ChatOnTerminal(emulator, tmp_path, environment={"TERM": "dumb"}) as terminal:
+        terminal.expect(b"direct-host> ")
+        terminal.type(b"/help\r")
+        terminal.expect(b"/sandbox enable <provider>")
+        terminal.expect(b"direct-host> ")
+        terminal.type(b"/quit\r")
+        assert terminal.wait() == 0
+        assert b"\x1b" not in terminal.everything
+
+
+def test_no_color_is_obeyed(emulator, tmp_path):
+    with ChatOnTerminal(emulator, tmp_path, environment={"NO_COLOR": "1"}) as terminal:
+        terminal.say("/help")
+        terminal.say("/quit")
+        assert terminal.wait() == 0
+        assert set(re.findall(rb"\x1b\[([0-9;]*)m", terminal.everything)) == {b"0"}
 
 
 def test_tab_completes_actions_providers_and_the_ids_that_exist(emulator, sandbox, tmp_path):

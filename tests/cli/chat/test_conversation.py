@@ -21,7 +21,10 @@ from ai4j_sandbox import (
     SandboxAuthError,
     SandboxCleanupError,
     SandboxCommand,
+    SandboxConflictError,
+    SandboxConnectionError,
     SandboxException,
+    SandboxNotFoundError,
     SandboxSpec,
     SandboxStatus,
 )
@@ -54,6 +57,10 @@ class Typist(PlainConsole):
             return None
         line = self._lines.pop(0)
         return line if isinstance(line, str) else line()
+
+    def ask(self, question: str) -> str:
+        self.write(f"{question}\n")
+        return self.read("") or ""
 
 
 class Scene:
@@ -170,11 +177,56 @@ def test_a_status_after_the_sandbox_died_tells_it_and_nothing_runs_from_then_on(
         scene.provider.destroy(sandbox)
         return "/sandbox status"
 
-    shown = scene.chat(f"/sandbox attach fake {sandbox}", status, "who?", "y")
+    shown = scene.chat(f"/sandbox attach fake {sandbox}", status, "/status", "who?", "y")
 
-    assert "- status=LOST" in shown
+    assert (
+        f"sandbox:\n- mode=detached\n- runtime=none\n- provider=fake\n- session={sandbox}\n"
+        f"- workspace=(provider default)\n- status=LOST\n- probe=the fake sandbox {sandbox} was destroyed\n"
+        "- shellExec=refused\n" in shown
+    )
+    assert f"sandbox=fake/detached/{sandbox[:32]}\n" in shown
     assert "has a sandbox that is not live" in shown
     assert scene.model.requests == []
+
+
+def test_a_sandbox_that_does_not_answer_runs_nothing_until_a_look_finds_it_well(scene):
+    scene = scene(PWD, "done")
+    sandbox = scene.existing()
+    unreachable = SandboxConnectionError("could not connect", hint="check FAKE_URL")
+
+    def cut() -> str:
+        scene.provider.script = lambda command: FakeResult(raises=unreachable)
+        return "/sandbox status"
+
+    def mended() -> str:
+        scene.provider.script = answers
+        return "/sandbox status"
+
+    shown = scene.chat(f"/sandbox attach fake {sandbox}", cut, "who?", mended, "who?", "y")
+
+    during, after = shown.split("sandbox:\n")[1:]
+    assert "- mode=detached\n- runtime=none\n" in during
+    assert "- status=UNREACHABLE\n- probe=could not connect\n- shellExec=refused\n" in during
+    assert "hint: /sandbox status looks whether it is well again, /sandbox attach" in during
+    assert "- mode=attached-live\n- runtime=live-session\n" in after
+    assert len(scene.model.requests) == 2
+    assert '"executionEnvironment":"sandbox"' in scene.said_to_model
+
+
+def test_a_paused_sandbox_is_told_by_the_word_of_its_service(scene):
+    scene = scene()
+    sandbox = scene.existing()
+    summary = scene.provider._summary
+
+    def pause() -> str:
+        scene.provider.script = lambda command: FakeResult(raises=SandboxConflictError("the sandbox is paused"))
+        scene.provider._summary = lambda item: replace(summary(item), status=SandboxStatus.CREATED, state="paused")
+        return "/sandbox status"
+
+    shown = scene.chat(f"/sandbox attach fake {sandbox}", pause)
+
+    assert "- mode=detached\n- runtime=none\n" in shown
+    assert "- status=PAUSED\n- probe=the sandbox is paused\n- shellExec=refused\n" in shown
 
 
 # --- when it goes wrong -------------------------------------------------------------------------------------------
@@ -192,6 +244,100 @@ def test_a_failing_attach_keeps_the_runtime_and_never_falls_back(scene, line):
     assert " failed: " in shown
     assert f"unchanged: sandbox=fake/running/{sandbox[:32]}" in shown
     assert '"executionEnvironment":"sandbox"' in scene.said_to_model
+
+
+def nowhere(command: SandboxCommand) -> FakeResult:
+    """There is no directory ``/nowhere``."""
+    if command.working_directory == "/nowhere":
+        return FakeResult(raises=SandboxNotFoundError("working directory '/nowhere' does not exist"))
+    return answers(command)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "/sandbox attach other {} /nowhere",
+            "workspace '/nowhere': working directory '/nowhere' does not exist\nhint",
+        ),
+        ("/sandbox attach other {} --workspace /nowhere", "workspace '/nowhere': working directory"),
+        ("/sandbox enable other --workspace /nowhere", "workspace '/nowhere': working directory"),
+        ("/sandbox attach other {} /dead", "the service is down\n"),
+        ("/sandbox attach other {} /mute", "it runs no commands: `true` ended with exit code 127\n"),
+    ],
+)
+def test_a_sandbox_that_cannot_be_used_does_not_replace_the_one_in_use(scene, line, told):
+    scene = scene(PWD, "done")
+    kept, useless = scene.existing(), scene.other.create_session(SandboxSpec()).session_id
+    broken = {
+        "/dead": FakeResult(raises=SandboxConnectionError("the service is down")),
+        "/mute": FakeResult(exit_code=127),
+    }
+    scene.other.script = lambda command: broken.get(command.working_directory or "") or nowhere(command)
+
+    shown = scene.chat(f"/sandbox attach fake {kept}", line.format(useless), "who?", "y", "/sandbox status")
+
+    action = line.split()[1]
+    assert f"Sandbox {action} failed: {told}" in shown
+    assert f"unchanged: sandbox=fake/running/{kept[:32]}" in shown
+    assert f"- lastExecution=bash in fake/{kept}" in shown
+    assert "whoami" not in [item.command for item in scene.other.commands]
+    left_alive = {item.session_id for item in scene.other.sandboxes.values() if item.alive}
+    assert left_alive == {useless}  # what was attached stays, what was made for it is gone
+
+
+def test_a_second_handle_that_cannot_be_used_takes_the_sandbox_from_nobody(scene):
+    scene = scene(PWD, "done")
+    scene.provider.script = nowhere
+
+    def again() -> str:
+        (sandbox,) = scene.provider.sandboxes.values()
+        return f"/sandbox attach fake {sandbox.session_id} /nowhere"
+
+    shown = scene.chat("/sandbox enable fake", again, "who?", "y")
+
+    assert "Sandbox attach failed: workspace '/nowhere'" in shown
+    assert "inside" in scene.said_to_model
+
+
+def test_a_failing_attach_does_not_make_a_lost_sandbox_live_again(scene):
+    scene = scene(PWD, "done")
+    sandbox = scene.existing()
+
+    def status() -> str:
+        scene.provider.destroy(sandbox)
+        return "/sandbox status"
+
+    shown = scene.chat(f"/sandbox attach fake {sandbox}", status, "/sandbox attach other nope", "who?", "y")
+
+    assert f"unchanged: sandbox=fake/detached/{sandbox[:32]}" in shown
+    assert scene.model.requests == []
+
+
+def test_ctrl_c_while_a_sandbox_is_looked_at_leaves_the_one_in_use(scene):
+    scene = scene()
+    kept, slow = scene.existing(), scene.other.create_session(SandboxSpec()).session_id
+
+    def interrupted(command: SandboxCommand) -> FakeResult:
+        raise KeyboardInterrupt
+
+    scene.other.script = interrupted
+
+    shown = scene.chat(f"/sandbox attach fake {kept}", f"/sandbox attach other {slow}", "/status")
+
+    assert "interrupted\n" in shown
+    assert f"sandbox=fake/running/{kept[:32]}" in shown
+
+
+def test_an_option_that_means_nothing_to_a_provider_is_refused_by_its_own_name(scene):
+    scene = scene()
+
+    shown = scene.chat("/sandbox enable fake --create-if-missing")
+
+    assert (
+        "Sandbox enable failed: provider 'fake' takes no --create-if-missing or --no-create-if-missing\n"
+        "hint: leave it out\n" in shown
+    )
 
 
 def test_a_failing_attach_names_cause_and_knob(scene):
@@ -445,6 +591,33 @@ def test_a_command_runs_only_when_approved(scene, answer, runs):
     scene.chat(f"/sandbox attach fake {sandbox}", "who?", answer)
 
     assert [item.command for item in scene.provider.commands].count("whoami") == runs
+
+
+def test_a_tool_that_fails_and_one_that_does_not_exist_are_shown(scene):
+    scene = scene([call("fly", to="moon"), call("read_file", "call_2", path="/nowhere")], "done")
+    sandbox = scene.existing()
+
+    shown = scene.chat(f"/sandbox attach fake {sandbox}", "go")
+
+    assert (
+        f"[fly failed: there is no such tool]\n[read_file in fake/{sandbox}]\n[read_file failed: ToolError]\ndone\n"
+    ) in shown
+
+
+def test_a_tool_that_was_not_allowed_is_shown(scene):
+    scene = scene(PWD, "done")
+
+    assert "[bash failed: not allowed]\ndone\n" in scene.chat("who?", "n")
+
+
+def test_line_breaks_in_what_is_asked_about_cannot_pose_as_another_question(scene):
+    raw = '{"action": "exec",\n"command": "whoami"}'
+    scene = scene(ToolCall(name="bash", arguments=raw, call_id="call_1"), "done")
+    sandbox = scene.existing()
+
+    shown = scene.chat(f"/sandbox attach fake {sandbox}", "who?", "n")
+
+    assert '? {"action": "exec",\\n"command": "whoami"}\n[y]es, [a]lways, [N]o:\n' in shown
 
 
 def test_always_counts_for_the_tool_and_the_kind_of_place(scene):

@@ -152,3 +152,22 @@ def test_a_credential_is_refused_without_being_repeated(line):
 
 def test_settings_are_not_part_of_a_repr():
     assert_no_secret(repr(parse_directive(f"enable e2b --config x={CANARY}")))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "attach cube https://me:hunter22@example.org/x",
+        "attach https://me:hunter22@example.org x",
+        "attach cube id https://me:hunter22@example.org/w",
+        "enable e2b --image https://me:hunter22@example.org/i",
+        "enable e2b --config templateId=https://me:hunter22@example.org/t",
+        "artifacts https://me:hunter22@example.org/*",
+    ],
+)
+def test_a_credential_in_any_word_is_refused_and_not_repeated(line):
+    with pytest.raises(DirectiveError) as caught:
+        parse_directive(line)
+
+    assert "Credentials must come from environment or local config" in str(caught.value)
+    assert "hunter22" not in str(caught.value)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from ai4j_sandbox import SandboxAuthError, SandboxCommand, SandboxSession, SandboxSpec, default_registry
+from ai4j_sandbox import (
+    SandboxAuthError,
+    SandboxCommand,
+    SandboxConfigError,
+    SandboxSession,
+    SandboxSpec,
+    default_registry,
+)
 from ai4j_sandbox.testing import FakeProvider
 from ai4j_sandbox.testing.fake import FAKE_INFO
 from ai4j_sandbox_emulator import Emulator
@@ -58,6 +66,17 @@ def test_a_provider_that_cannot_be_asked_shows_in_the_exit_code():
     assert "fake: the key is not accepted" in result.stdout
 
 
+def test_a_setting_that_is_wrong_shows_in_the_exit_code_as_it_does_for_ls():
+    class Misconfigured(FakeProvider):
+        def list_sessions(self, labels=None):
+            raise SandboxConfigError("FAKE_URL must be a URL")
+
+    registry = registry_of(Misconfigured())
+
+    assert invoke("top", "--once", registry=registry).exit_code == 2
+    assert invoke("sandbox", "ls", registry=registry).exit_code == 2
+
+
 # --- on a terminal ------------------------------------------------------------------------------------------------
 
 
@@ -104,6 +123,28 @@ def test_commands_of_two_services_are_shown_followed_and_canceled(emulator, sand
 
         assert terminal.wait() == 0
         assert terminal.settings == settings
+        assert b"\x1b[?1049h" in terminal.everything  # a screen of its own
     result = processes[1].wait()
     assert (result.exit_code, result.signal) == (143, "SIGTERM")
     assert sandboxes[0].cancel(processes[0].command_id)
+
+
+def on_terminal(emulator: Emulator, **variables: str) -> Terminal:
+    """Run ``ai4j top`` on a terminal."""
+    environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", **emulator.environment, **variables}
+    return Terminal([sys.executable, "-m", "ai4j_cli", "top", "--interval", "0.3"], environment=environment)
+
+
+def test_a_dumb_terminal_gets_one_look_without_ansi_sequences(emulator, sandboxes):
+    with on_terminal(emulator, TERM="dumb", COLUMNS="120") as terminal:
+        assert terminal.wait() == 0
+        assert b"COMMAND" in terminal.everything
+        assert b"\x1b" not in terminal.everything
+
+
+def test_no_color_leaves_the_screen_without_colors(emulator, sandboxes):
+    with on_terminal(emulator, NO_COLOR="1") as terminal:
+        terminal.expect(b"cubesandbox/")
+        terminal.type(b"q")
+        assert terminal.wait() == 0
+        assert re.findall(rb"\x1b\[[0-9;]*m", terminal.everything) == []

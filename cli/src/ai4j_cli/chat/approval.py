@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ai4j_agent import AgentExecutionEnvironment, AgentPermissionDecision, AgentPermissionRequest
+from ai4j_cli.rendering import one_line
 
 from .console import ChatConsole
 
@@ -32,7 +33,7 @@ def question(request: AgentPermissionRequest) -> str:
     arguments = request.arguments
     if len(arguments) > _SHOWN_CHARACTERS:
         arguments = f"{arguments[:_SHOWN_CHARACTERS]}... ({len(request.arguments)} characters)"
-    return f"Run {request.tool_name} {_place(request)}? {arguments}\n[y]es, [a]lways, [N]o:"
+    return f"{one_line(f'Run {request.tool_name} {_place(request)}? {arguments}')}\n[y]es, [a]lways, [N]o:"
 
 
 def _place(request: AgentPermissionRequest) -> str:

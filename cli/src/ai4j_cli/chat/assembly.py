@@ -25,6 +25,7 @@ from ai4j_agent import (
 from ai4j_agent.coding import CodingAgentBuilder, CodingToolset, LocalWorkspace, coding_safe_mode
 from ai4j_cli.application import Application
 from ai4j_cli.attachment import lister
+from ai4j_cli.rendering import console
 from ai4j_cli.session_file import seal_key
 from ai4j_cli.streams import is_terminal
 from ai4j_sandbox import Capability, SandboxException
@@ -69,12 +70,13 @@ def state_directory() -> Path:
 
 
 def chat_console(application: Application) -> ChatConsole:
-    """Return the terminal if there is one on both sides, else plain text."""
-    if is_terminal(sys.stdin) and is_terminal(sys.stdout):
-        from .prompt import PromptConsole
+    """Return the terminal if there is one on both sides that takes ANSI sequences, else plain text."""
+    on_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    if not on_terminal or console(sys.stdout).is_dumb_terminal:
+        return PlainConsole(sys.stdin, sys.stdout, prompts=on_terminal)
+    from .prompt import PromptConsole
 
-        return PromptConsole(state_directory() / "chat-history", _knowledge(application))
-    return PlainConsole(sys.stdin, sys.stdout)
+    return PromptConsole(state_directory() / "chat-history", _knowledge(application))
 
 
 def assembled(application: Application, options: ChatOptions, console: ChatConsole) -> Chat:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ai4j_cli.application import Application, pass_application
+from ai4j_cli.options import complete_file, complete_folder, complete_provider
+from ai4j_cli.parameters import file_name, folder, word
 
 _HELP = """Work on a project together with a model, whose tools can run in a sandbox.
 
@@ -18,24 +19,47 @@ Inside, /help shows what can be typed, and /sandbox changes where commands run. 
 chat. Where input or output is no terminal, lines are read and text is written.
 """
 
-_DIRECTORY = click.Path(file_okay=False, path_type=Path)
-
 
 @click.command("chat", help=_HELP)
-@click.option("--blueprint", metavar="FILE", help="The agent, as an Agent Blueprint declares it.")
-@click.option("--model", metavar="NAME", help="The model; else $AI4J_MODEL. Wins over the blueprint.")
-@click.option("--scripted", "script", metavar="FILE", help="Play a script instead of asking a model. Works offline.")
-@click.option("-C", "--directory", type=_DIRECTORY, default=".", metavar="DIR", help="The project; here by default.")
+@click.option(
+    "--blueprint",
+    metavar="FILE",
+    type=file_name,
+    shell_complete=complete_file,
+    help="The agent, as an Agent Blueprint declares it.",
+)
+@click.option("--model", metavar="NAME", type=word, help="The model; else $AI4J_MODEL. Wins over the blueprint.")
+@click.option(
+    "--scripted",
+    "script",
+    metavar="FILE",
+    type=file_name,
+    shell_complete=complete_file,
+    help="Play a script instead of asking a model. Works offline.",
+)
+@click.option(
+    "-C",
+    "--directory",
+    type=folder,
+    shell_complete=complete_folder,
+    default=".",
+    metavar="DIR",
+    help="The project; here by default.",
+)
 @click.option(
     "--allow-sandbox",
     "sandbox_providers",
     metavar="PROVIDER",
+    type=word,
+    shell_complete=complete_provider,
     multiple=True,
     help="Grant the sandbox that the blueprint declares, if it is of this provider. Repeatable.",
 )
 @click.option("--yes", "approve_all", is_flag=True, help="Run every tool call without asking. Think of a sandbox.")
-@click.option("--sessions", type=_DIRECTORY, metavar="DIR", help="Where sessions are saved.")
-@click.option("--resume", metavar="ID", help="Go on with a saved session.")
+@click.option(
+    "--sessions", type=folder, shell_complete=complete_folder, metavar="DIR", help="Where sessions are saved."
+)
+@click.option("--resume", metavar="ID", type=word, help="Go on with a saved session.")
 @pass_application
 def chat(application: Application, /, **options: Any) -> int:
     """Chat."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from ai4j_agent import Agent, AgentError, AgentSession, SandboxDetachedError, StopReason
+from ai4j_agent import Agent, AgentError, AgentPermissionError, AgentSession, SandboxDetachedError, StopReason
 from ai4j_cli.application import Application
 from ai4j_cli.interruption import Interrupted, signals_deferred
 from ai4j_sandbox import (
@@ -26,7 +27,8 @@ from .console import ChatConsole, tell
 from .directive import USAGE, DirectiveError, SandboxAction, SandboxDirective, parse_directive
 from .journal import Execution, Journal
 from .link import LiveSandbox, SandboxLink
-from .status import Probe, direct_host_lines, probe, short_status, status_lines
+from .probe import Probe, probe
+from .status import direct_host_lines, short_status, status_lines
 
 _LOG_LINES = 20
 _ARTIFACT_MILLIS = 60_000
@@ -36,6 +38,7 @@ _ENDINGS: Mapping[StopReason, str] = {
     StopReason.MAX_TOOL_CALLS: "stopped: the limit of tool calls is reached",
     StopReason.TIMEOUT: "stopped: the time is up",
 }
+_TOOL_FAILURES: Mapping[str, str] = {AgentPermissionError.__name__: "not allowed"}
 
 
 class Chat:
@@ -62,7 +65,7 @@ class Chat:
         self._session = session
         self._console = console
         self._opening = opening
-        self._journal = Journal(session, self._show_call)
+        self._journal = Journal(session, self._show_call, self._show_failure)
         self._at_line_start = True
         self._streamed = False
         session.subscribe(self._journal.agent_event)
@@ -154,12 +157,14 @@ class Chat:
             result = self._agent.run(text, session=self._session, on_text=self._stream)
         except SandboxDetachedError as error:
             hint = "/sandbox attach PROVIDER ID goes on in a sandbox, /sandbox disable on this machine"
-            self._tell(f"error: {error.message}", f"hint: {hint}")
+            again = "" if self.link.live is None else "/sandbox status looks whether it is well again, "
+            self._tell(f"error: {error.message}", f"hint: {again}{hint}")
         except (AgentError, SandboxException) as error:
             self._tell_failure("error", error)
         else:
-            said = [] if self._streamed else [result.output]
-            self._tell(*filter(None, [*said, _ENDINGS.get(result.stop_reason)]))
+            if not self._streamed:
+                self._stream(result.output)
+            self._tell(*filter(None, [_ENDINGS.get(result.stop_reason)]))
         self._finish_line()
 
     # --- /sandbox -------------------------------------------------------------------------------------------------
@@ -207,9 +212,12 @@ class Chat:
         self._tell(head, *status_lines(self._session, self.link, self._journal, seen, now_ms))
 
     def _probe(self, live: LiveSandbox) -> Probe:
+        """Look at the sandbox; while it is found unusable the session executes nothing."""
         seen = probe(self._application, live.sandbox)
-        if seen.lost:
-            self._session.update_sandbox_status(SandboxStatus.FAILED)  # from now on nothing is executed
+        status = live.sandbox.status if seen.problem is None else SandboxStatus.FAILED
+        binding = self._session.sandbox_binding
+        if binding is not None and binding.status is not status:
+            self._session.update_sandbox_status(status)
         return seen
 
     def _show_artifacts(self, directive: SandboxDirective) -> None:
@@ -223,7 +231,11 @@ class Chat:
                 command = SandboxCommand(
                     command=("true",), artifacts=directive.patterns, timeout_millis=_ARTIFACT_MILLIS
                 )
-                found = list(live.sandbox.execute(command).artifacts)
+                result = live.sandbox.execute(command)
+                if result.artifacts_error is not None:
+                    self._tell(f"error: {result.artifacts_error}")
+                    return
+                found = list(result.artifacts)
         except (SandboxException, SandboxConfigError) as error:
             self._tell_failure("error", error)
             return
@@ -238,14 +250,24 @@ class Chat:
 
     # --- showing --------------------------------------------------------------------------------------------------
 
+    # The two that follow are called by the agent, which takes no exception. An output that is gone shows at the next
+    # thing we write ourselves.
+
     def _show_call(self, execution: Execution) -> None:
-        self._finish_line()
-        self._tell(f"[{execution.tool} in {execution.place}]")
+        with suppress(OSError):
+            self._tell(f"[{execution.tool} in {execution.place}]")
+
+    def _show_failure(self, tool: str, failure: str) -> None:
+        known = self._agent.runner.tools.find(tool) is not None
+        reason = _TOOL_FAILURES.get(failure, failure) if known else "there is no such tool"
+        with suppress(OSError):
+            self._tell(f"[{tool} failed: {reason}]")
 
     def _stream(self, text: str) -> None:
+        """Show what the model says: its own words, of which only known secrets are masked."""
         if text:
             self._streamed = True
-            self._console.write(self._safe(text))
+            self._console.write(Scrubber(self._application.secrets).text(text) if self._application.secrets else text)
             self._at_line_start = text.endswith("\n")
 
     def _finish_line(self) -> None:
@@ -260,10 +282,7 @@ class Chat:
 
     def _tell(self, *lines: str) -> None:
         self._finish_line()
-        tell(self._console, [self._safe(line) for line in lines])
-
-    def _safe(self, text: str) -> str:
-        return Scrubber(self._application.secrets).text(text) if self._application.secrets else text
+        tell(self._console, map(self._application.masked, lines))
 
 
 def help_lines() -> list[str]:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from ai4j_sandbox.frozen import empty_mapping, freeze
-from ai4j_sandbox.redaction import mask_value
+from ai4j_sandbox.redaction import mask_text
 
 from .words import UnclosedQuoteError, split_words
 
@@ -123,6 +123,8 @@ def parse_directive(argument: str) -> SandboxDirective:
         raise DirectiveError(str(error)) from None
     if not words:
         return SandboxDirective(action=SandboxAction.STATUS)
+    if any(mask_text(word) != word for word in words):
+        raise DirectiveError(f"The line holds what looks like a credential. {_NO_CREDENTIALS}")
     action = ACTION_WORDS.get(words[0].lower())
     if action is None:
         actions = ", ".join(SandboxAction)
@@ -217,7 +219,7 @@ def _unknown(name: str) -> DirectiveError:
 def _safe(word: str) -> str:
     """Return a word that was not understood if it looks like a name; otherwise nothing of it."""
     looks_like_name = re.fullmatch(r"(?:--)?[A-Za-z]+(?:-[A-Za-z]+)*", word) and len(word) <= 40
-    return word if looks_like_name and mask_value(word) == word else "(not shown)"
+    return word if looks_like_name else "(not shown)"
 
 
 _PARSERS = {

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ai4j_agent import AgentEvent, AgentEventType, AgentExecutionEnvironment, AgentSession
-from ai4j_cli.rendering import printable
+from ai4j_cli.rendering import one_line
 from ai4j_sandbox import SandboxEvent
 
-PROBE_PREFIX = "ai4j-probe-"
-"""How the ids of commands begin that only look whether a sandbox answers."""
+from .probe import PROBE_PREFIX
 
 _KEPT_EVENTS = 1000
 _LINE_CHARACTERS = 300
@@ -37,21 +36,29 @@ class Journal:
     Args:
         session: The agent session.
         show_call: Told of each tool call as it starts.
+        show_failure: Told of each that failed, or that could not start: the tool, and the kind of failure.
     """
 
-    def __init__(self, session: AgentSession, show_call: Callable[[Execution], None] = lambda execution: None) -> None:
+    def __init__(
+        self,
+        session: AgentSession,
+        show_call: Callable[[Execution], None] = lambda execution: None,
+        show_failure: Callable[[str, str], None] = lambda tool, failure: None,
+    ) -> None:
         self.last_execution: Execution | None = None
         self._session = session
         self._show_call = show_call
+        self._show_failure = show_failure
         self._events: deque[SandboxEvent] = deque(maxlen=_KEPT_EVENTS)
 
     def agent_event(self, event: AgentEvent) -> None:
         """Take an event of the agent session."""
         facts: Any = event.payload
-        if event.type != AgentEventType.TOOL_CALL or "environment" not in facts:
-            return
-        self.last_execution = Execution(tool=facts["tool"], place=self._place(facts["environment"]))
-        self._show_call(self.last_execution)
+        if event.type == AgentEventType.TOOL_CALL and "environment" in facts:
+            self.last_execution = Execution(tool=facts["tool"], place=self._place(facts["environment"]))
+            self._show_call(self.last_execution)
+        elif event.type == AgentEventType.TOOL_RESULT and not facts.get("ok", True):
+            self._show_failure(facts["tool"], facts.get("error") or "no reason given")
 
     def sandbox_event(self, event: SandboxEvent) -> None:
         """Take an event of a sandbox session; our own looks at it are not worth a line."""
@@ -75,5 +82,5 @@ def event_line(event: SandboxEvent) -> str:
     what = event.message or ""
     if event.data is not None:
         what = f"{event.stream}: {event.data.decode('utf-8', 'replace').rstrip()}"
-    line = printable(f"{clock} {event.type} {what}").replace("\n", "\\n").rstrip()
+    line = one_line(f"{clock} {event.type} {what}").rstrip()
     return line if len(line) <= _LINE_CHARACTERS else f"{line[:_LINE_CHARACTERS]}..."

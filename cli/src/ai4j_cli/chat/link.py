@@ -1,7 +1,8 @@
 """The sandbox a chat works in, and the rules for changing it.
 
-* Opening comes first: what cannot be opened or bound leaves the sandbox before in force. Nothing ever falls back to
-  this machine; only `disable` goes there.
+* Opening comes first, and a look at what was opened: what cannot be opened, runs no command, lacks the workspace or
+  cannot be bound leaves the sandbox before in force. Nothing ever falls back to this machine; only `disable` goes
+  there.
 * A handle that is replaced is closed after the new one is bound; what it was told (`--delete-on-close`, or a sandbox it
   made) then counts. One more handle to the same sandbox replaces none: both are closed together, so that neither takes
   the sandbox from under the other.
@@ -12,7 +13,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +23,18 @@ from ai4j_cli.application import Application
 from ai4j_cli.attachment import connect
 from ai4j_cli.interruption import signals_deferred
 from ai4j_cli.spec_options import settings_of
-from ai4j_sandbox import SandboxException, SandboxSession, SandboxSpec, SandboxStatus
+from ai4j_sandbox import SandboxAdmissionError, SandboxException, SandboxSession, SandboxSpec, SandboxStatus
+from ai4j_sandbox.spi import SandboxProvider
 
 from .directive import SandboxAction, SandboxDirective
 from .journal import Journal
+from .probe import require_usable
+
+_TYPED_AS: Mapping[str, str] = {
+    "config.deleteOnClose": "--delete-on-close or --keep-on-close",
+    "config.createIfMissing": "--create-if-missing or --no-create-if-missing",
+    "config.sandboxId": "--sandbox-id",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +80,14 @@ class SandboxLink:
             What went wrong afterwards, in words: with closing the one before.
 
         Raises:
-            SandboxException, AgentError: It could not be opened or bound. Everything is as before.
+            SandboxException, AgentError: It could not be opened or bound, or cannot be used. Everything is as before.
         """
         return self.adopt(_opened(self._application, directive))
 
     def adopt(self, live: LiveSandbox) -> list[str]:
-        """Work in an open sandbox from now on; it is closed if it cannot be bound. Returns and raises as `open`."""
+        """Work in an open sandbox from now on; it is closed if that cannot be. Returns and raises as `open`."""
         live.sandbox.subscribe(self._journal.sandbox_event)
+        self._require_usable(live)
         with signals_deferred():
             previous = self.live
             try:
@@ -116,11 +127,31 @@ class SandboxLink:
         """Whether a handle still waits to be closed."""
         return bool(self._unclosed)
 
+    def _require_usable(self, live: LiveSandbox) -> None:
+        try:
+            with _foreign_errors(live.sandbox.provider_id):
+                require_usable(live.sandbox)
+        except BaseException:
+            with signals_deferred():
+                self._discard(live)
+            raise
+
     def _undo(self, live: LiveSandbox, previous: LiveSandbox | None) -> None:
         """Be as before a sandbox could not be bound; the session may have let go of the one before already."""
-        if previous is not None and self._session.live_sandbox is not previous.sandbox:
+        if previous is not None and not self._is_bound(previous):
             self._session.bind_sandbox(previous.sandbox)
-        if previous is not None and live.is_same_sandbox(previous):
+        self._discard(live)
+
+    def _is_bound(self, live: LiveSandbox) -> bool:
+        binding = self._session.sandbox_binding
+        return binding is not None and _key(live.sandbox) == (
+            (binding.provider_id or "").casefold(),
+            (binding.sandbox_session_id or "").casefold(),
+        )
+
+    def _discard(self, live: LiveSandbox) -> None:
+        """Let go of a sandbox that will not be worked in; not of one that is in use by another handle."""
+        if self.live is not None and live.is_same_sandbox(self.live):
             self._spare.append(live.sandbox)
         else:
             self._let_go(live.sandbox)
@@ -153,24 +184,32 @@ class SandboxLink:
         return None
 
 
-def _opened(application: Application, directive: SandboxDirective) -> LiveSandbox:
-    """Open what a directive asks for; whatever a provider raises becomes a `SandboxException`."""
-    spec = spec_of(directive)
-    attached = directive.action is SandboxAction.ATTACH
+@contextmanager
+def _foreign_errors(provider_id: str | None) -> Iterator[None]:
+    """Let whatever a provider raises inside be a `SandboxException`."""
     try:
-        if attached and not directive.create_if_missing:
-            sandbox = connect(application, spec, directive.sandbox_id or "")
-        else:
-            sandbox = application.registry.create_session(spec)
+        yield
     except (SandboxException, AgentError):
         raise
     # A provider is foreign code; its text may quote a credential, so only its kind is told.
     except Exception as error:  # noqa: BLE001
         raise SandboxException(
-            f"provider {spec.provider_id!r} failed with {type(error).__name__}",
+            f"provider {provider_id!r} failed with {type(error).__name__}",
             hint="`ai4j providers doctor` checks it; `ai4j --debug sandbox exec ...` shows where",
-            provider_id=spec.provider_id,
+            provider_id=provider_id,
         ) from None
+
+
+def _opened(application: Application, directive: SandboxDirective) -> LiveSandbox:
+    """Open what a directive asks for."""
+    spec = spec_of(directive)
+    attached = directive.action is SandboxAction.ATTACH
+    with _foreign_errors(spec.provider_id):
+        _require_taken(application.registry.provider(spec.provider_id or ""), spec)
+        if attached and not directive.create_if_missing:
+            sandbox = connect(application, spec, directive.sandbox_id or "")
+        else:
+            sandbox = application.registry.create_session(spec)
     return LiveSandbox(
         sandbox=sandbox,
         attached=not sandbox.owned,
@@ -196,6 +235,16 @@ def spec_of(directive: SandboxDirective) -> SandboxSpec:
     return SandboxSpec(
         provider_id=directive.provider_id, image=directive.image, workspace_id=directive.workspace, config=config
     )
+
+
+def _require_taken(provider: SandboxProvider, spec: SandboxSpec) -> None:
+    """Refuse options that mean nothing to the provider by the names they were typed with."""
+    refused = {item.field for item in provider.check(spec).refusals}
+    options = [option for field, option in _TYPED_AS.items() if field in refused]
+    if options:
+        raise SandboxAdmissionError(
+            f"provider {provider.provider_id!r} takes no {' and no '.join(options)}", hint="leave it out"
+        )
 
 
 def _given(name: str, value: Any) -> Mapping[str, Any]:

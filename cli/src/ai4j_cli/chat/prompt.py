@@ -14,7 +14,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.output import ColorDepth
 
-from ai4j_cli.rendering import printable
+from ai4j_cli.rendering import one_line, printable
 from ai4j_cli.terminal import mode_kept
 from ai4j_sandbox.redaction import mask_message
 
@@ -35,19 +35,19 @@ class PromptConsole:
     def __init__(self, history: Path, knowledge: Knowledge) -> None:
         history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         history.touch(mode=0o600)
-        self._color_depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
+        color_depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
         self._lines: PromptSession[str] = PromptSession(
             history=ChatHistory(str(history)),
             completer=ChatCompleter(knowledge),
             complete_while_typing=False,
             complete_in_thread=True,
-            color_depth=self._color_depth,
+            color_depth=color_depth,
         )
-        self._answers: PromptSession[str] = PromptSession(color_depth=self._color_depth)
+        self._answers: PromptSession[str] = PromptSession(color_depth=color_depth)
 
     def read(self, place: str) -> str | None:
         """Return the next line typed; ``None`` after Ctrl-D. Raises `KeyboardInterrupt` for Ctrl-C."""
-        return self._typed(self._lines, f"{printable(place)}> ")
+        return self._typed(self._lines, f"{one_line(place)}> ")
 
     def ask(self, question: str) -> str:
         """Ask something that a word answers; nothing for Ctrl-D."""

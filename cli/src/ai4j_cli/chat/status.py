@@ -1,74 +1,18 @@
-"""What ``/sandbox status`` says: facts looked up, and the same facts as lines."""
+"""What ``/sandbox status`` says: facts as lines."""
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ai4j_agent import AgentSession, SandboxAttachment
-from ai4j_cli.application import Application
 from ai4j_cli.fleet import span
-from ai4j_sandbox import SandboxCommand, SandboxException, SandboxSession, SessionState
-from ai4j_sandbox.spi import SupportsListing
 
-from .journal import PROBE_PREFIX, Execution, Journal
+from .journal import Execution, Journal
 from .link import LiveSandbox, SandboxLink
+from .probe import Probe
 
-_PROBE_MILLIS = 10_000
 _CLIPPED = 32
-
 _PROVIDER_DEFAULT = "(provider default)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """A look at a live sandbox.
-
-    Attributes:
-        problem: Why it does not answer; ``None`` when it does.
-        milliseconds: How long the answer took.
-        lost: Whether the sandbox is known to be gone.
-        expires_at_epoch_ms: When it ends by itself, where the service tells.
-    """
-
-    milliseconds: int = 0
-    problem: str | None = None
-    lost: bool = False
-    expires_at_epoch_ms: int | None = None
-
-
-def probe(application: Application, sandbox: SandboxSession) -> Probe:
-    """Run nothing in the sandbox, to see that it can, and ask its provider how long it has."""
-    started = time.monotonic()
-    try:
-        result = sandbox.execute(_probe_command())
-    except SandboxException as error:
-        return Probe(problem=error.message, lost=error.session_state is SessionState.LOST)
-    milliseconds = round((time.monotonic() - started) * 1000)
-    if result.timed_out:
-        return Probe(problem=f"no answer within {_PROBE_MILLIS // 1000} seconds", milliseconds=milliseconds)
-    return Probe(milliseconds=milliseconds, expires_at_epoch_ms=_end_of(application, sandbox))
-
-
-def _probe_command() -> SandboxCommand:
-    return SandboxCommand(
-        command=("true",), command_id=f"{PROBE_PREFIX}{uuid.uuid4().hex}", timeout_millis=_PROBE_MILLIS
-    )
-
-
-def _end_of(application: Application, sandbox: SandboxSession) -> int | None:
-    try:
-        provider = application.registry.provider(sandbox.provider_id)
-        known = provider.list_sessions({}) if isinstance(provider, SupportsListing) else []
-    except SandboxException:
-        return None  # it answers; how long it lives is only nice to know
-    ends = (item.expires_at_epoch_ms for item in known if item.session_id == sandbox.session_id)
-    return next(ends, None)
-
-
-# --- lines ------------------------------------------------------------------------------------------------------
 
 
 def status_lines(
@@ -80,13 +24,13 @@ def status_lines(
         session: The agent session.
         link: Its sandbox.
         journal: What ran last.
-        seen: What a look at the live sandbox gave.
+        seen: What a look at its open sandbox gave, if it has one.
         now_ms: Milliseconds since 1970.
     """
-    if link.live is not None:
-        lines = _live(link.live, seen or Probe(), now_ms)
-    elif session.sandbox_attachment is SandboxAttachment.DETACHED:
-        lines = _detached(session)
+    if session.sandbox_attachment is SandboxAttachment.DETACHED:
+        lines = _detached(session, seen)
+    elif link.live is not None and seen is not None:
+        lines = _live(link.live, seen, now_ms)
     else:
         lines = iter(direct_host_lines())
     unclosed = ["closeWarning=a sandbox could not be closed; /sandbox disable tries again"] if link.has_unclosed else []
@@ -109,7 +53,8 @@ def short_status(session: AgentSession, link: SandboxLink) -> str:
     binding = session.sandbox_binding
     if binding is None:
         return "direct-host"
-    status = link.live.sandbox.status if link.live else "detached"
+    usable = link.live is not None and session.sandbox_attachment is SandboxAttachment.LIVE
+    status = link.live.sandbox.status if link.live is not None and usable else "detached"
     return f"{binding.provider_id}/{status.lower()}/{(binding.sandbox_session_id or '')[:_CLIPPED]}"
 
 
@@ -121,8 +66,8 @@ def _live(live: LiveSandbox, seen: Probe, now_ms: int) -> Iterator[str]:
     yield f"session={sandbox.session_id}"
     yield f"workspace={sandbox.spec.workspace_id or _PROVIDER_DEFAULT}"
     yield f"image={sandbox.spec.image or _PROVIDER_DEFAULT}"
-    yield f"status={'LOST' if seen.lost else sandbox.status if seen.problem is None else 'UNREACHABLE'}"
-    yield f"probe=answered in {seen.milliseconds} ms" if seen.problem is None else f"probe={seen.problem}"
+    yield f"status={seen.status}"
+    yield f"probe=answered in {seen.milliseconds} ms"
     if seen.expires_at_epoch_ms is not None:
         yield f"remaining={span(max(0, seen.expires_at_epoch_ms - now_ms))}"
     yield f"deleteOnClose={_word(live.delete_on_close)}"
@@ -133,16 +78,23 @@ def _live(live: LiveSandbox, seen: Probe, now_ms: int) -> Iterator[str]:
     yield "scope=commands, files, git and background processes work in the sandbox"
 
 
-def _detached(session: AgentSession) -> Iterator[str]:
+def _detached(session: AgentSession, seen: Probe | None) -> Iterator[str]:
+    """Yield what is true of a sandbox in which nothing can be executed: restored and not opened, lost, or paused."""
     binding = session.sandbox_binding
     provider, sandbox_id = (binding.provider_id, binding.sandbox_session_id) if binding else (None, None)
     yield "mode=detached"
     yield "runtime=none"
     yield f"provider={provider}"
     yield f"session={sandbox_id}"
-    yield f"status={binding.status if binding else None}"
+    yield f"workspace={(binding.workspace_id if binding else None) or _PROVIDER_DEFAULT}"
+    if seen is None:
+        yield f"status={binding.status if binding else None}"
+    else:
+        yield f"status={seen.status}"
+        yield f"probe={seen.problem}"
     yield "shellExec=refused"
-    yield f"scope=nothing is executed until /sandbox attach {provider} {sandbox_id}, or /sandbox disable"
+    again = "" if seen is None else "/sandbox status finds it well again, "
+    yield f"scope=nothing is executed until {again}/sandbox attach {provider} {sandbox_id}, or /sandbox disable"
 
 
 def _execution(execution: Execution | None) -> str:

@@ -10,7 +10,7 @@ import click
 
 from ai4j_cli.application import Application, json_option, pass_application
 from ai4j_cli.options import complete_provider
-from ai4j_cli.parameters import seconds
+from ai4j_cli.parameters import seconds, word
 
 if TYPE_CHECKING:
     from .board import Board
@@ -21,7 +21,7 @@ _KEY_SECONDS = 0.2
 _HELP = """Watch the sandboxes of every configured provider: what they use, what runs in them, and what it says.
 
 Up and down choose a command, c cancels it, q ends. Sandboxes that run are attached to for it and left as they are;
-paused ones are not woken. Without a terminal, and with --once or --json, one look is printed.
+paused ones are not woken. Without a terminal that can be redrawn, and with --once or --json, one look is printed.
 """
 
 
@@ -30,6 +30,7 @@ paused ones are not woken. Without a terminal, and with --once or --json, one lo
     "--provider",
     "providers",
     metavar="ID",
+    type=word,
     multiple=True,
     shell_complete=complete_provider,
     help="Only this provider. Repeatable.",
@@ -41,8 +42,8 @@ paused ones are not woken. Without a terminal, and with --once or --json, one lo
 @pass_application
 def top(application: Application, providers: tuple[str, ...], everybody: bool, interval: float, once: bool) -> int:
     """Watch."""
-    from ai4j_cli.failures import ExitCode, write_json
-    from ai4j_cli.fleet import providers_that_list
+    from ai4j_cli.failures import ExitCode, exit_code_of_all, write_json
+    from ai4j_cli.fleet import providers_asked
     from ai4j_cli.rendering import console
     from ai4j_cli.streams import is_terminal
     from ai4j_sandbox.ownership import OWNER_LABEL, current_owner
@@ -51,8 +52,9 @@ def top(application: Application, providers: tuple[str, ...], everybody: bool, i
     from .watcher import Watcher
 
     labels = {} if everybody else {OWNER_LABEL: current_owner()}
-    watcher = Watcher(application, providers or providers_that_list(application), labels, interval)
-    if not (once or application.as_json) and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    watcher = Watcher(application, providers_asked(application, providers), labels, interval)
+    redrawn = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not console(sys.stdout).is_dumb_terminal
+    if redrawn and not (once or application.as_json):
         _watch(watcher)
         return ExitCode.DONE
     try:
@@ -63,7 +65,7 @@ def top(application: Application, providers: tuple[str, ...], everybody: bool, i
         write_json(board.document())
     else:
         console(sys.stdout).print(picture(board, _now_ms()))
-    return ExitCode.FAILED if board.failures else ExitCode.DONE
+    return exit_code_of_all(watcher.failures)
 
 
 def _watch(watcher: Watcher) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ai4j_cli.fleet import span
-from ai4j_cli.rendering import printable
+from ai4j_cli.rendering import one_line, printable
 from ai4j_sandbox.spi import Metrics
 
 from .board import Board, SandboxView
@@ -32,7 +32,7 @@ def live_picture(board: Board, now_ms: int) -> RenderableType:
 def _tables(board: Board, now_ms: int) -> Iterator[RenderableType]:
     yield _sandboxes(board, now_ms)
     for failure in board.failures:
-        yield Text(printable(failure), style="red")
+        yield Text(one_line(failure), style="red")
     yield Text()
     yield _commands(board)
 
@@ -44,7 +44,7 @@ def _below(board: Board) -> Iterator[RenderableType]:
         yield Text(f"output of {chosen.process.pid} in {chosen.address}", style="bold")
         yield Text(printable("\n".join(board.tail)) or "(nothing yet)")
     yield Text()
-    yield Text(printable(board.message) or _KEYS, style="dim")
+    yield Text(one_line(board.message) or _KEYS, style="dim")
 
 
 def _sandboxes(board: Board, now_ms: int) -> Table:
@@ -87,7 +87,7 @@ def _table(*columns: str) -> Table:
 
 
 def _cell(text: str) -> Text:
-    return Text(printable(text))
+    return Text(one_line(text))
 
 
 def _use(used: int | None, limit: int | None) -> str:

@@ -40,6 +40,9 @@ class Watcher:
         provider_ids: Whom to ask.
         labels: What sandboxes have to carry.
         interval: Seconds between two looks.
+
+    Attributes:
+        failures: Why providers did not answer the latest look.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Watcher:
         self._labels = labels
         self._interval = interval
         self._sessions: dict[str, SandboxSession] = {}
+        self.failures: tuple[SandboxException, ...] = ()
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._board = Board()
@@ -66,6 +70,7 @@ class Watcher:
         with self._lock, ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE) as pool:
             self._forget_others({str(address_of(summary)) for summary in answer.sandboxes})
             views = tuple(pool.map(self._view, answer.sandboxes))
+        self.failures = answer.failures
         failures = tuple(f"{failure.provider_id}: {failure.message}" for failure in answer.failures)
         self._board = Board(sandboxes=views, failures=failures)
         return self._board
