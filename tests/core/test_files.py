@@ -494,6 +494,15 @@ def test_download_that_breaks_half_way_leaves_the_old_file(tmp_path: Path) -> No
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"kept": "old"}
 
 
+def test_file_is_never_saved_into_a_directory_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "name").mkdir()
+
+    with pytest.raises(SandboxFileError, match="there is a directory"):
+        save_atomically([b"content"], tmp_path / "name")
+
+    assert list(tmp_path.rglob("*")) == [tmp_path / "name"]
+
+
 def test_upload_of_what_does_not_exist_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(SandboxConfigError, match="no-such-file"):
         ShellFiles(_never).upload(tmp_path / "no-such-file", "x")

@@ -144,6 +144,8 @@ def test_documents_of_the_java_original_load() -> None:
         (load_command, {"command": "x", "timeoutMillis": 1.5}, "timeoutMillis: Not a valid integer."),
         (load_command, {"command": "x", "stdinBase64": "*"}, "must be base64 text"),
         (load_event, {"type": "SOMETHING"}, "type: Must be one of"),
+        (load_result, {"events": [3]}, "must be a JSON object, got int"),
+        (load_result, {"artifacts": "x"}, "artifacts: Not a valid list."),
         (load_result, {"events": [{"type": "ERROR", "data": "*"}]}, "events.0.data: must be base64 text"),
     ],
 )

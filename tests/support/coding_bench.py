@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ai4j_agent import AgentSession, ToolError
@@ -52,13 +53,7 @@ class Bench:
     def call(self, name: str, /, **arguments: Any) -> Any:
         """Return what a tool gives a model, parsed."""
         tool: WorkspaceTool = self._tools[name]
-        wired = WorkspaceTool(
-            name=tool.name,
-            description=tool.description,
-            parameters=tool.parameters,
-            function=tool.function,
-            workbench=lambda context: self.workbench,
-        )
+        wired = replace(tool, workbench=lambda context: self.workbench)
         return json.loads(output_text(wired.execute(arguments, None)))  # type: ignore[arg-type]  # the bench is made
 
     def refusal(self, name: str, /, **arguments: Any) -> str:

@@ -13,7 +13,6 @@ import base64
 import contextlib
 import os
 import posixpath
-import shutil
 import stat
 import tempfile
 import uuid
@@ -332,7 +331,14 @@ def safe_name(name: str) -> str:
 
 
 def save_atomically(chunks: Iterable[bytes], destination: Path, *, executable: bool = False) -> None:
-    """Write chunks to a host file that appears complete or not at all; an existing file's permissions are kept."""
+    """Write chunks to a host file that appears complete or not at all; an existing file's permissions are kept.
+
+    Raises:
+        SandboxFileError: `destination` is a directory.
+        OSError: The host cannot write it.
+    """
+    if destination.is_dir():
+        raise SandboxFileError(f"cannot save a file as {str(destination)!r}: there is a directory")
     destination.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=destination.parent, prefix=".ai4j-")
     try:
@@ -340,7 +346,7 @@ def save_atomically(chunks: Iterable[bytes], destination: Path, *, executable: b
             for chunk in chunks:
                 stream.write(chunk)
         os.chmod(temporary, _wanted_mode(destination, executable=executable))
-        shutil.move(temporary, destination)
+        os.replace(temporary, destination)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -17,7 +17,7 @@ from marshmallow import fields
 
 from .binding import AgentSessionSandboxBinding
 from .errors import SandboxConfigError
-from .frozen import thaw
+from .frozen import thaw, type_name
 from .model import (
     CapturedOutput,
     OutputStream,
@@ -183,7 +183,9 @@ class ModelSchema(ma.Schema):
         return data
 
     @ma.pre_load
-    def _prepare(self, data: dict[str, Any], **options: Any) -> dict[str, Any]:
+    def _prepare(self, data: Any, **options: Any) -> dict[str, Any]:
+        if not isinstance(data, Mapping):
+            raise ma.ValidationError(f"must be a JSON object, got {type_name(data)}")
         accepted = self._accept(dict(data))
         known = {field.data_key or name: name for name, field in self.load_fields.items()}
         unknown = {key: [_unknown_key(key, known)] for key in accepted if key not in known}

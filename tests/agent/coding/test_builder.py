@@ -20,6 +20,7 @@ from ai4j_agent import (
     AgentExecutionEnvironment,
     AgentPermissionDecision,
     AgentPermissionRequest,
+    Agents,
     AgentSession,
     CallOrigin,
     MemorySessionStore,
@@ -34,7 +35,9 @@ from ai4j_agent.coding import (
     CodingAgentBuilder,
     CodingLimits,
     CodingSandboxRuntime,
+    CodingToolset,
     GitIdentity,
+    LocalWorkspace,
     PathRules,
     coding_safe_mode,
     read_only,
@@ -511,3 +514,24 @@ def test_observers_are_told_of_the_model_s_commands_and_not_of_how_tools_look(tm
     started = [event for event in told if event.type is SandboxEventType.COMMAND_STARTED]
     assert len(started) == 1
     assert [event.data for event in told if event.data] == [b"seen\n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("run_tests", {}),
+        ("browser", {"action": "open"}),
+        ("git", {"action": "commit"}),
+        ("git", {"action": ["status"]}),
+        ("bash", {"action": "list"}),
+        ("update_agents_md", {"action": "write"}),
+    ],
+)
+def test_the_plain_builders_safe_mode_knows_what_coding_tools_do(
+    name: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    tools = CodingToolset(host=LocalWorkspace(tmp_path)).tools()
+    agent = Agents.react(model="m", model_client=ScriptedModel(call(name, **arguments), "x")).tools(*tools).build()
+
+    with pytest.raises(AgentApprovalRequiredError):
+        agent.run("go")

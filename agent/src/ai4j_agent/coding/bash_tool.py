@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ai4j_agent.errors import ToolError
+from ai4j_agent.permission import ToolEffect
 from ai4j_sandbox.model import SandboxArtifact, SandboxCommand, SandboxResult
 
 from .background import DEFAULT_PAGE, new_process_id
@@ -135,6 +136,7 @@ def _hint(result: SandboxResult, command: SandboxCommand) -> str | None:
 
 BASH = ToolDefinition(
     name="bash",
+    effect=ToolEffect.EXECUTES,
     description=(
         "Run a shell command (/bin/sh -c) in the workspace. action=exec waits for its end; action=start runs it in the "
         "background and returns a processId for status, logs, write, stop. Every exec is a new shell: use cwd, not cd. "

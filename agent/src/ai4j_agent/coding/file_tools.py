@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ai4j_agent.errors import ToolError
+from ai4j_agent.permission import ToolEffect
 from ai4j_sandbox.errors import SandboxFileError, SandboxNotFoundError
 from ai4j_sandbox.files import FileInfo, FileKind
 
@@ -134,6 +136,7 @@ def _entry_facts(work: Workbench, info: FileInfo) -> dict[str, Any]:
 
 READ_FILE = ToolDefinition(
     name="read_file",
+    effect=ToolEffect.READS,
     description="Read a text file of the workspace, or some of its lines.",
     function=read_file,
     required=("path",),
@@ -147,6 +150,7 @@ READ_FILE = ToolDefinition(
 
 WRITE_FILE = ToolDefinition(
     name="write_file",
+    effect=ToolEffect.WRITES,
     description="Write a text file of the workspace; its directories are made. Use edit or apply_patch for changes.",
     function=write_file,
     required=("path", "content"),
@@ -159,6 +163,7 @@ WRITE_FILE = ToolDefinition(
 
 EDIT = ToolDefinition(
     name="edit",
+    effect=ToolEffect.WRITES,
     description="Replace a piece of a file. It must match exactly and be unique, unless replaceAll is true.",
     function=edit,
     required=("path", "old_string", "new_string"),
@@ -172,6 +177,7 @@ EDIT = ToolDefinition(
 
 LIST = ToolDefinition(
     name="list",
+    effect=ToolEffect.READS,
     description="List a directory of the workspace.",
     function=list_directory,
     properties={
@@ -180,8 +186,14 @@ LIST = ToolDefinition(
     },
 )
 
+
+def _agents_md_effect(arguments: Mapping[str, Any]) -> ToolEffect:
+    return ToolEffect.READS if arguments.get("action") in (None, "", "read") else ToolEffect.WRITES
+
+
 UPDATE_AGENTS_MD = ToolDefinition(
     name="update_agents_md",
+    effect=_agents_md_effect,
     description=f"Read, replace or extend {AGENTS_FILE}, the notes for agents in the workspace root.",
     function=update_agents_md,
     properties={

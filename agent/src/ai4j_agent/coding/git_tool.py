@@ -15,12 +15,13 @@ Rules it keeps:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ai4j_agent.errors import ToolError
+from ai4j_agent.permission import ToolEffect
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 
 from .output_view import shown
@@ -272,10 +273,16 @@ def _named_by_numstat(line: str) -> str:
     return line.split("\t", 2)[-1]
 
 
+def _effect(arguments: Mapping[str, Any]) -> ToolEffect:
+    """Looking changes nothing; everything else may also run the repository's hooks."""
+    return ToolEffect.READS if arguments.get("action") in READING_ACTIONS else ToolEffect.EXECUTES
+
+
 def git_definition(git: Git) -> ToolDefinition:
     """Return the tool."""
     return ToolDefinition(
         name="git",
+        effect=_effect,
         description=(
             "Run git in the workspace: status, diff, log, add, commit, branch, checkout, clone, apply. A non-zero "
             "exitCode is git's own refusal. Credentials are the host's business."

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ai4j_agent.errors import ToolError
+from ai4j_agent.permission import ToolEffect
 from ai4j_sandbox.errors import SandboxException, SandboxFileError
 from ai4j_sandbox.files import FileKind
 
@@ -176,6 +177,7 @@ def _line_count(content: bytes | None) -> int:
 
 APPLY_PATCH = ToolDefinition(
     name="apply_patch",
+    effect=ToolEffect.WRITES,
     description=(
         "Change several files at once, all or none. First line '*** Begin Patch', last line '*** End Patch'; between "
         "them '*** Add File: path' with lines that begin with '+', '*** Update File: path' with hunks ('@@', then "

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ai4j_agent.errors import ToolError
+from ai4j_agent.permission import ToolEffect
 from ai4j_sandbox.artifacts import collect_artifacts
 from ai4j_sandbox.errors import SandboxException, SandboxFileError, SandboxNotFoundError, SandboxOutputLimitError
 from ai4j_sandbox.files import FileKind
@@ -186,6 +187,7 @@ def _counts(work: Workbench, reports: Sequence[SandboxArtifact]) -> dict[str, An
 
 RUN_TESTS = ToolDefinition(
     name="run_tests",
+    effect=ToolEffect.EXECUTES,
     description=(
         "Run a project's tests: finds out whether it is a pytest, Maven, Go, Cargo, npm or make project. Returns the "
         "exit code, the counts and failing tests where there is a JUnit report, and reports and coverage as artifacts."

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ai4j_agent.errors import ToolError
+from ai4j_agent.permission import ToolEffect
 from ai4j_sandbox.globs import glob_regex, split_glob
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 
@@ -249,6 +250,7 @@ def _joined(path: str, name: str) -> str:
 
 GLOB = ToolDefinition(
     name="glob",
+    effect=ToolEffect.READS,
     description="Find files by name: * and ? within a name, ** for any directories (src/**/*.py). Sorted by path.",
     function=glob,
     required=("pattern",),
@@ -261,6 +263,7 @@ GLOB = ToolDefinition(
 
 GREP = ToolDefinition(
     name="grep",
+    effect=ToolEffect.READS,
     description="Find lines that match an extended regular expression (grep -E; \\d, \\w, \\s and \\b work as well).",
     function=grep,
     required=("pattern",),

@@ -11,9 +11,10 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from ai4j_agent.errors import ToolError
+from ai4j_agent.permission import ToolEffect
 from ai4j_agent.session import AgentSession
 from ai4j_agent.tools import ToolContext, ToolPlacement, within
 from ai4j_sandbox.deadline import Deadline
@@ -138,6 +139,9 @@ def readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+Effect: TypeAlias = ToolEffect | Callable[[Mapping[str, Any]], ToolEffect]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceTool:
     """A tool made of a function on the workbench; it runs where the session's sandbox is."""
@@ -145,6 +149,7 @@ class WorkspaceTool:
     name: str
     description: str
     parameters: Mapping[str, Any] = field(repr=False)
+    effect: Effect
     function: Callable[..., Any] = field(repr=False)
     workbench: Callable[[ToolContext], Workbench] = field(repr=False)
 
@@ -153,6 +158,10 @@ class WorkspaceTool:
         """Where the session's sandbox is."""
         return ToolPlacement.SESSION
 
+    def effect_of(self, arguments: Mapping[str, Any]) -> ToolEffect:
+        """Return what was declared."""
+        return self.effect if isinstance(self.effect, ToolEffect) else self.effect(arguments)
+
     def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         """Return what the function returns."""
         return self.function(self.workbench(context), **named_arguments(self.parameters, arguments))
@@ -160,10 +169,15 @@ class WorkspaceTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition:
-    """A tool as its module declares it, before it has a workbench."""
+    """A tool as its module declares it, before it has a workbench.
+
+    Attributes:
+        effect: The most a call does, or what tells it from the arguments.
+    """
 
     name: str
     description: str
+    effect: Effect
     function: Callable[..., Any] = field(repr=False)
     properties: Mapping[str, Mapping[str, Any]] = field(repr=False)
     required: tuple[str, ...] = ()
@@ -180,6 +194,7 @@ class ToolDefinition:
             name=self.name,
             description=self.description,
             parameters=freeze(parameters),
+            effect=self.effect,
             function=self.function,
             workbench=workbench,
         )
