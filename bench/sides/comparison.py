@@ -135,6 +135,7 @@ def child(arguments: list[str], environ: Mapping[str, str]) -> tuple[float, dict
         "PYTHONPATH": str(Path(__file__).parents[1]),
         "AI4J_SANDBOX_DISABLED_PLUGINS": "otel",  # an observer that happens to be installed is not compared
         "PYTHONWARNINGS": "ignore",
+        "PYTHONDONTWRITEBYTECODE": "",  # what is installed is compiled once, not at each start
     }
     began = time.perf_counter()
     done = subprocess.run([sys.executable, *arguments], env=whole, capture_output=True, text=True, check=False)
@@ -179,7 +180,7 @@ def compare(contest: Contest, url: str, rounds: int, calls: int) -> None:
     print(f"{'':34} {'ours':>9} {'SDK':>9} {'':8} {'ratio':>6}   aim")
     row("import", "ms", 1000, alternated(importing, rounds), "seconds", aims["import"])
     row("process start to first command", "ms", 1000, alternated(first, rounds), "seconds", aims["first"])
-    row("no-op command", "ms", 1000, alternated(measuring("no-op", calls), 3), "seconds", aims["no-op"])
+    row("no-op command", "ms", 1000, alternated(measuring("no-op", calls), rounds), "seconds", aims["no-op"])
     for what, title in (("keep", "kept"), ("limit", "limited to 1 MB")):
         figures = alternated(measuring(what), 3)
         row(f"{MEGABYTES} MB {title}", "s", 1, figures, "seconds", aims[what])

@@ -61,6 +61,30 @@ def test_capture_can_be_read_while_it_goes_on() -> None:
     assert (first.data, capture.captured().data) == (b"a", b"ab")
 
 
+def test_capture_that_was_read_on_the_way_still_keeps_the_limit() -> None:
+    capture = OutputCapture(4096)
+    capture.feed(b"a" * 3000)
+    capture.captured()
+    capture.feed(b"b" * 5000)
+
+    kept = capture.captured()
+    assert kept == CapturedOutput(head=b"a" * 3000, tail=b"b" * 1096, total_bytes=8000)
+
+
+def test_output_that_is_kept_whole_is_held_once() -> None:
+    capture = OutputCapture(100_000_000)
+    tracemalloc.start()
+
+    for _ in range(100):
+        capture.feed(bytes(100_000))
+    kept = capture.captured()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept.total_bytes == len(kept.head) == 10_000_000
+    assert peak < 1.3 * 10_000_000
+
+
 @pytest.mark.parametrize("size", [2, 65_536, 1_000_000])
 def test_memory_stays_near_the_limit_however_much_flows_through(size: int) -> None:
     capture = OutputCapture(100_000)

@@ -10,7 +10,9 @@ from support.secrets import CANARY, assert_no_secret, everything_said
 JSON = {"content-type": "application/json; charset=utf-8"}
 
 
-@pytest.mark.parametrize("value", [f"{CANARY}\n", f"a\r\nX-Evil: {CANARY}", f"{CANARY}\0", f"{CANARY}✓", f" {CANARY}"])
+@pytest.mark.parametrize(
+    "value", [f"{CANARY}\n", f"a\r\nX-Evil: {CANARY}", f"{CANARY}\0", f"{CANARY}✓", f" {CANARY}", f"{CANARY}\xa0"]
+)
 def test_header_value_that_cannot_be_sent_is_refused_without_repeating_it(value: str) -> None:
     with pytest.raises(SandboxConfigError, match="X-API-Key") as caught:
         checked_headers({"X-API-Key": value})
@@ -25,7 +27,9 @@ def test_header_name_that_is_no_token_is_refused(name: str) -> None:
 
 
 def test_latin_and_tab_pass() -> None:
-    assert checked_headers({"X": "é\tb"}) == {"X": "é\tb"}
+    headers = {"X": "é\tb c", "Y": "", "Z": "z"}
+
+    assert checked_headers(headers) == headers
 
 
 def test_empty_body_is_no_json_value() -> None:

@@ -29,7 +29,10 @@ class Deadline:
 
     def remaining(self) -> float | None:
         """Seconds left, never negative; ``None`` without a limit."""
-        return None if self._at is None else max(0.0, self._at - self._clock())
+        if self._at is None:
+            return None
+        left = self._at - self._clock()
+        return left if left > 0 else 0.0
 
     def bound(self, seconds: float) -> float:
         """Return `seconds`, or what is left when that is less."""

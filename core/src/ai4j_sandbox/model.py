@@ -494,9 +494,11 @@ def _valid_command(command: object) -> str | tuple[str, ...]:
 
 
 def _stdin(value: object) -> str | bytes | None:
+    if value is None:
+        return None
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    if not isinstance(value, str | bytes | None):
+    if not isinstance(value, str | bytes):
         raise SandboxConfigError(f"stdin must be text or bytes, got {type_name(value)}")
     return encodable("stdin", value) if isinstance(value, str) else value
 

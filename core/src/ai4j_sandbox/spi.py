@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -502,15 +502,18 @@ class SandboxSession(ABC):
             raise SandboxConfigError(f"a SandboxCommand is needed, got {type_name(command)}")
         self._require_abilities(command, observed=observed)
         deadline = Deadline.after_millis(command.timeout_millis)
-        with self._reserved(command.command_id):
-            try:
-                channel = open_channel(command, deadline)
-            except SandboxException as error:
-                raise self._told(error, command, observed=observed) from error.__cause__
+        self._reserve(command.command_id)
+        try:
+            channel = open_channel(command, deadline)
+        except SandboxException as error:
+            raise self._told(error, command, observed=observed) from error.__cause__
+        else:
             return self._run(command, channel, deadline, observed=observed)
+        finally:
+            with self._lock:
+                self._starting.discard(command.command_id)
 
-    @contextmanager
-    def _reserved(self, command_id: str) -> Iterator[None]:
+    def _reserve(self, command_id: str) -> None:
         """Keep a command id for one command while it starts; whoever comes second is refused."""
         with self._lock:
             self._require_open()
@@ -519,11 +522,6 @@ class SandboxSession(ABC):
                     f"a command with the id {command_id!r} is already running", session_id=self.session_id
                 )
             self._starting.add(command_id)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._starting.discard(command_id)
 
     def _run(
         self, command: SandboxCommand, channel: ProcessChannel, deadline: Deadline, *, observed: bool

@@ -52,7 +52,10 @@ class Codec(Enum):
     @property
     def stream_type(self) -> str:
         """Content type of a streaming call."""
-        return f"application/connect+{self.value}"
+        return _STREAM_TYPES[self]
+
+
+_STREAM_TYPES = {codec: f"application/connect+{codec.value}" for codec in Codec}
 
 
 def stream_headers(codec: Codec, *, timeout_millis: int | None = None) -> dict[str, str]:

@@ -88,7 +88,7 @@ class Connection:
             try:
                 return self._socket.recv(RECEIVE_BYTES)
             except _WANT as want:
-                if not self._wait(want, deadline.remaining(), otherwise=select.POLLIN):
+                if timeout == 0 or not self._wait(want, deadline.remaining(), otherwise=select.POLLIN):
                     return None
             except OSError as error:
                 raise StreamCutError(f"the connection to {self.origin} was cut: {_reason(error)}") from None

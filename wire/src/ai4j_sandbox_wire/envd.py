@@ -117,9 +117,12 @@ def terminal_document(size: TerminalSize) -> dict[str, Any]:
     return {"size": {"cols": size.columns, "rows": size.rows}}
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def encode_json(document: Mapping[str, Any]) -> bytes:
     """Return a JSON message."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _JSON.encode(document).encode("utf-8", "surrogatepass")
 
 
 # --- process events ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ back to JSON once, when the server refuses the other before anything ran.
 from __future__ import annotations
 
 import base64
+import functools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -394,6 +395,7 @@ def _beginning(response: StreamingResponse) -> str:
         return "nothing"
 
 
+@functools.cache
 def _version_numbers(version: str | None) -> tuple[int, ...] | None:
     numbers = (version or "").strip().removeprefix("v").partition("-")[0].split(".")
     return tuple(int(number) for number in numbers) if all(number.isdigit() for number in numbers) else None

@@ -41,6 +41,9 @@ _INPUT_CHUNK_BYTES = 256 * 1024
 _END_OF_TRANSMISSION = b"\x04\x04"  # a terminal's end of input; within a line the first only hands over the line
 _DONE_WITH_INPUT = frozenset((400, 404, 409, 500))  # envd's answers when the process, or its input, has ended
 
+_FED = threading.Event()  # of every command that reads nothing
+_FED.set()
+
 Diagnose = Callable[[SandboxException], SandboxException | None]
 """Finds out why a command's stream broke: the error to raise, or ``None`` when nothing better is known. May ask the
 service, and takes a few seconds at most."""
@@ -207,7 +210,7 @@ class EnvdProcessChannel(ProcessChannel):
         self._over = False  # the end, or a failure, is known or was reported
         self._told_to_end = False
         self._closed = False
-        self._fed = threading.Event()  # the input known beforehand has been taken
+        self._fed = threading.Event() if launching.reads else _FED  # the input known beforehand has been taken
         self._input_closed = False
         self._input_failure: SandboxException | None = None
 

@@ -1,4 +1,4 @@
-"""The control plane's way to send a request: `requests`, without everything in it that acts on its own.
+"""Sending a request to a control plane with `requests`, without everything in it that acts on its own.
 
 The adapter is used without a ``Session``: no cookies, no redirects, no ``.netrc``, no proxy or CA variables from the
 environment, no retries. It is thread-safe, and a forked child makes its own.
