@@ -29,12 +29,11 @@ CUBESANDBOX = Contest(
         "domain": "cube.app",
     },
     aims={
-        "import": "",
         "first": "<= 1.00",
         "no-op": "<= 0.50",
-        "keep": "<= 0.33",
+        "text": "<= 0.33",
         "limit": "(SDK: keeps all of it)",
-        "memory": "ours <= 16 MB",
+        "limit memory": "ours <= 16 MB",
     },
 )
 

@@ -22,9 +22,9 @@ E2B = Contest(
         "import": "<= 0.33",
         "first": "<= 0.40",
         "no-op": "<= 0.60",
-        "keep": "<= 0.67",
+        "text": "<= 0.67",
         "limit": "<= 0.50 (SDK: retain_output=False)",
-        "memory": "ours <= 16 MB",
+        "limit memory": "ours <= 16 MB",
     },
 )
 

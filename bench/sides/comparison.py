@@ -36,7 +36,8 @@ class Contest:
         imports: How each side is imported.
         environ: The variables that lead both sides to a URL.
         sandbox: What the server answers to a creation.
-        aims: What is printed beside each figure: ``import``, ``first``, ``no-op``, ``keep``, ``limit``, ``memory``.
+        aims: What is printed beside a figure: ``import``, ``first``, ``no-op``, ``text``, ``bytes``, ``limit``, and
+            with ``memory`` or ``peak`` behind it the memory of the latter three.
     """
 
     program: str
@@ -178,14 +179,15 @@ def compare(contest: Contest, url: str, rounds: int, calls: int) -> None:
         return {"seconds": child(["-m", contest.program, name, "first"], environ)[0]}
 
     print(f"{'':34} {'ours':>9} {'SDK':>9} {'':8} {'ratio':>6}   aim")
-    row("import", "ms", 1000, alternated(importing, rounds), "seconds", aims["import"])
-    row("process start to first command", "ms", 1000, alternated(first, rounds), "seconds", aims["first"])
-    row("no-op command", "ms", 1000, alternated(measuring("no-op", calls), rounds), "seconds", aims["no-op"])
-    for what, title in (("keep", "kept"), ("limit", "limited to 1 MB")):
+    row("import", "ms", 1000, alternated(importing, rounds), "seconds", aims.get("import", ""))
+    row("process start to first command", "ms", 1000, alternated(first, rounds), "seconds", aims.get("first", ""))
+    row("no-op command", "ms", 1000, alternated(measuring("no-op", calls), rounds), "seconds", aims.get("no-op", ""))
+    for what, title in (("text", "kept, as text"), ("bytes", "kept, as bytes"), ("limit", "limited to 1 MB")):
         figures = alternated(measuring(what), 3)
-        row(f"{MEGABYTES} MB {title}", "s", 1, figures, "seconds", aims[what])
+        row(f"{MEGABYTES} MB {title}", "s", 1, figures, "seconds", aims.get(what, ""))
         row("  CPU per MB", "ms", 1000, figures, "cpu", "")
-        row("  memory above idle", "MB", 1, figures, "memory", aims["memory"] if what == "limit" else "")
+        row("  memory above idle", "MB", 1, figures, "memory", aims.get(f"{what} memory", ""))
+        row("  peak memory", "MB", 1, figures, "peak", aims.get(f"{what} peak", ""))
 
 
 def main(contest: Contest, description: str | None) -> None:

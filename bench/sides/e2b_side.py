@@ -14,13 +14,16 @@ def ours() -> Side:
     def run(line: str) -> object:
         return session.execute(SandboxCommand(command=line))
 
-    def keep(line: str) -> int:
+    def text(line: str) -> int:
         return len(session.execute(SandboxCommand(command=line, output_limit_bytes=10**9)).stdout)
+
+    def raw(line: str) -> int:
+        return len(session.execute(SandboxCommand(command=line, output_limit_bytes=10**9)).stdout_bytes)
 
     def limit(line: str) -> int:
         return session.execute(SandboxCommand(command=line, output_limit_bytes=LIMIT_BYTES)).stdout_total_bytes
 
-    return run, keep, limit, session.close
+    return Side(run=run, text=text, bytes=raw, limit=limit, close=session.close)
 
 
 def theirs() -> Side:
@@ -28,7 +31,7 @@ def theirs() -> Side:
 
     sandbox = Sandbox.create()
 
-    def keep(line: str) -> int:
+    def text(line: str) -> int:
         return len(sandbox.commands.run(line).stdout)
 
     def limit(line: str) -> int:
@@ -41,7 +44,7 @@ def theirs() -> Side:
         sandbox.commands.run(line, on_stdout=count, retain_output=False)
         return total
 
-    return sandbox.commands.run, keep, limit, sandbox.kill
+    return Side(run=sandbox.commands.run, text=text, bytes=text, limit=limit, close=sandbox.kill)
 
 
 if __name__ == "__main__":

@@ -124,6 +124,7 @@ def test_tail_never_reaches_back_over_a_gap() -> None:
     [
         (b"", ""),
         (b"caf\xc3\xa9", "café"),
+        (b"a\0b\n", "a\0b\n"),
         (b"a\xffb", "a\ufffdb"),
         (b"ok\xf0\x9f\x98", "ok\ufffd"),
         (b"W\0s\0l\0", "W\0s\0l\0"),
@@ -132,11 +133,14 @@ def test_tail_never_reaches_back_over_a_gap() -> None:
     ],
 )
 def test_bytes_become_text_without_guessing(data: bytes, text: str) -> None:
+    """Cases A06, A07, A08 and A10."""
     assert CapturedOutput.whole(data).text() == text
 
 
 def test_cut_falls_on_a_character_border() -> None:
+    """Case G04."""
     assert captured(5, b"aaa\xe2\x82\xacb").text() == "aaa"
+    assert captured(5, b"aaa\xe2\x82\xacb").truncated
     assert captured(6, b"aaa\xe2\x82\xacb").text() == "aaa€"
 
 
