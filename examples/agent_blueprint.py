@@ -49,7 +49,7 @@ def attempt(text: str, **permissions: Any) -> None:
     """Try to make the agent and say what came of it."""
     try:
         agent = agent_from_blueprint(load_blueprint(text), model_client=NoModel(), tools=[read_file], **permissions)
-        print("made:", agent.runner.tools.names, agent.sandbox_source.provider_id if agent.sandbox_source else None)
+        print("made:", agent.runner.tools.names, agent.sandbox_source.environment if agent.sandbox_source else None)
     except BlueprintRefusedError as error:
         print(f"line {error.line}, {error.code}: {error.hint}")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,31 @@ from ai4j_agent import (
     AgentBuilder,
     AgentConfigError,
     AgentLimits,
+    AgentPermissionDecision,
+    AgentPermissionRequest,
     Agents,
+    AgentSession,
+    AgentSessionSnapshot,
     DelegateTool,
     EventLogTamperedError,
     FileSessionStore,
+    FunctionPolicy,
+    Interception,
     MemorySessionStore,
+    ModelRequest,
+    ModelResponse,
     ModelTimeoutError,
     Role,
     SandboxDetachedError,
+    SandboxPlan,
+    SessionBusyError,
     SessionStoreError,
     StopReason,
+    ToolCall,
     ToolContext,
     ToolPlacement,
     ToolRegistry,
+    ToolResult,
     allow_all,
     allow_tools,
     deny_tools,
@@ -33,10 +46,21 @@ from ai4j_agent import (
     require_approval_for_tools,
     tool,
 )
-from ai4j_sandbox import SandboxCommand, SandboxRegistry, SandboxSessionLostError, SandboxSpec
+from ai4j_sandbox import (
+    ProviderInfo,
+    SandboxCommand,
+    SandboxLocation,
+    SandboxRegistry,
+    SandboxSessionLostError,
+    SandboxSpec,
+)
 from ai4j_sandbox.testing import FakeProvider, FakeResult
 from ai4j_sandbox.testing.fake import FAKE_INFO
 from support.scripted_model import ScriptedModel, call
+from support.secrets import CANARY
+
+INFO_HERE = replace(FAKE_INFO, provider_id="docker", location=SandboxLocation.THIS_MACHINE)
+"""A third party's provider whose sandboxes run on this machine."""
 
 
 class Workshop:
@@ -146,6 +170,24 @@ def test_a_service_that_numbers_the_calls_of_each_turn_anew_is_understood() -> N
     assert (shop.ran, model.heard) == (["read a", "read b"], ["read a done", "read b done"])
 
 
+def test_the_result_of_a_routed_call_is_what_the_model_reads() -> None:
+    class ToSandbox:
+        def before(self, call: ToolCall, session: AgentSession) -> Interception:
+            return Interception.route_to(SandboxCommand(command="ls"))
+
+        def after(self, call: ToolCall, result: ToolResult, session: AgentSession) -> ToolResult:
+            return result
+
+    model, shop, provider = ScriptedModel(call("read_file", path="x"), "done"), Workshop(), FakeProvider({"ls": "a"})
+
+    result = agent(
+        model, shop, interceptors=[ToSandbox()], sandbox_provider=provider, permission_policy=allow_all()
+    ).run("go")
+
+    assert model.heard == ['SANDBOX_RESULT: {"routed":true,"exitCode":0,"stdout":"a","tool":"read_file"}']
+    assert (result.output, shop.ran) == ("done", [])
+
+
 def test_an_unknown_tool_is_told_to_the_model() -> None:
     model = ScriptedModel(call("fly"), "ok")
 
@@ -231,6 +273,46 @@ def test_a_session_goes_on_where_it_stopped() -> None:
     assert [message.text for message in model.requests[-1].messages] == ["first", "one", "second"]
 
 
+def test_a_second_run_of_a_session_at_the_same_time_is_refused_and_no_call_runs_twice() -> None:
+    thinking, answer = threading.Event(), threading.Event()
+
+    class Slow(ScriptedModel):
+        def complete(self, request: ModelRequest, **options: Any) -> ModelResponse:
+            thinking.set()
+            assert answer.wait(10)
+            return super().complete(request, **options)
+
+    shop = Workshop()
+    one = agent(Slow(call("read_file", path="x"), "ok"), shop)
+    session = one.new_session()
+    first = threading.Thread(target=lambda: one.run("first", session=session))
+    first.start()
+    assert thinking.wait(10)
+
+    for second in (lambda: one.run("second", session=session), lambda: one.resume(session)):
+        with pytest.raises(SessionBusyError, match="in use by another run"):
+            second()
+    answer.set()
+    first.join(10)
+
+    assert shop.ran == ["read x"]
+    assert [message.text for message in session.messages if message.role is Role.USER] == ["first"]
+    assert one.run("third", session=session).output == "ok"
+
+
+def test_a_tool_cannot_run_its_own_session() -> None:
+    @tool
+    def recurse(context: ToolContext) -> str:
+        """Run the agent within itself."""
+        return one.run("again", session=context.session).output
+
+    model = ScriptedModel(call("recurse"), "ok")
+    one = react_agent(model_client=model, model="m", tools=[recurse])
+
+    assert one.run("go").output == "ok"
+    assert "SessionBusyError" in model.heard[0]
+
+
 def test_the_log_tells_the_run_without_its_words() -> None:
     one = agent(ScriptedModel(call("read_file", path="private"), "private answer"))
     session = one.new_session()
@@ -279,6 +361,21 @@ def test_approval_in_the_middle_of_a_batch_loses_no_result_and_repeats_none() ->
 
     assert (result.output, shop.ran) == ("done", ["read a", "write b", "read c"])
     assert model.heard == ["read a done", "write b done", "read c done"]
+
+
+def test_an_approval_is_for_one_call_whatever_ids_the_model_gives() -> None:
+    shop = Workshop()
+    batch = [call("write_file", "same", path="harmless"), call("write_file", "same", path="harmful")]
+    one = agent(ScriptedModel(batch, "done"), shop)
+    session = one.new_session()
+    with pytest.raises(AgentApprovalRequiredError):
+        one.run("go", session=session)
+
+    with pytest.raises(AgentApprovalRequiredError) as again:
+        one.resume(session, {"same": True})
+
+    assert shop.ran == ["write harmless"]
+    assert again.value.request.arguments == '{"path": "harmful"}'
 
 
 def test_a_refused_call_is_answered_and_the_others_run() -> None:
@@ -503,6 +600,20 @@ def test_a_failing_store_does_not_hide_why_the_run_failed(tmp_path: Path, caplog
     assert "session s was not saved" in caplog.text
 
 
+def test_a_store_that_breaks_its_promise_does_not_hide_it_either(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(MemorySessionStore):
+        def save(self, snapshot: AgentSessionSnapshot) -> None:
+            raise KeyError(CANARY)
+
+    one = agent(ScriptedModel(RuntimeError("down")), session_store=Broken())
+
+    with pytest.raises(RuntimeError, match="down"):
+        one.run("go", session=one.new_session("s"))
+
+    assert "session s was not saved: KeyError" in caplog.text
+    assert CANARY not in caplog.text
+
+
 def test_a_failing_store_is_told_when_the_run_went_well(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     one = agent(ScriptedModel("ok"), session_store=FileSessionStore(tmp_path / "file"))
@@ -516,6 +627,20 @@ def test_an_unknown_session_and_a_missing_store_are_named() -> None:
         agent(ScriptedModel("x"), session_store=MemorySessionStore()).resume_session("nobody")
     with pytest.raises(AgentConfigError, match="no session store"):
         agent(ScriptedModel("x")).resume_session("s")
+
+
+def test_a_session_in_the_place_of_another_is_not_resumed() -> None:
+    class Exchanged(MemorySessionStore):
+        def load(self, session_id: str) -> AgentSessionSnapshot | None:
+            return super().load("other")
+
+    store = Exchanged()
+    one = agent(ScriptedModel("x"), session_store=store)
+    for session_id in ("mine", "other"):
+        one.run("go", session=one.new_session(session_id))
+
+    with pytest.raises(SessionStoreError, match="holds session 'other' in the place of 'mine'"):
+        one.resume_session("mine")
 
 
 def test_a_resumed_session_keeps_its_run_id() -> None:
@@ -590,6 +715,43 @@ def test_a_delegates_calls_pass_the_callers_policy_too() -> None:
     assert (shop.ran, provider.commands) == ([], [])
 
 
+@pytest.mark.parametrize(("info", "environment"), [(INFO_HERE, "SANDBOX"), (FAKE_INFO, "REMOTE_SANDBOX")])
+def test_the_policy_is_told_where_a_delegates_calls_run(info: ProviderInfo, environment: str) -> None:
+    asked = []
+
+    def look(request: AgentPermissionRequest) -> AgentPermissionDecision:
+        asked.append((request.tool_name, str(request.environment), str(request.origin)))
+        return AgentPermissionDecision.allow()
+
+    child = agent(ScriptedModel(call("bash", command="ls"), "found"), permission_policy=allow_all())
+    model = ScriptedModel(call("helper", task="look"), "thanks")
+    provider = FakeProvider({"ls": "a.txt"}, info=info)
+
+    delegating(child, model, provider, permission_policy=FunctionPolicy(look)).run("go")
+
+    assert asked == [("helper", environment, "model"), ("bash", environment, "delegated")]
+
+
+def test_a_delegate_does_not_follow_its_caller_to_another_environment() -> None:
+    remote, here = FakeProvider({"ls": "a"}), FakeProvider({"ls": "a"}, info=INFO_HERE)
+    session = AgentSession(sandbox_source=SandboxPlan(provider=remote))
+
+    class Swapping(ScriptedModel):
+        def complete(self, request: ModelRequest, **options: Any) -> ModelResponse:
+            session.bind_sandbox(here.create_session())  # while the delegate thinks
+            return super().complete(request, **options)
+
+    child_model = Swapping(call("bash", command="ls"), "could not")
+    child = agent(child_model, permission_policy=allow_all())
+
+    delegating(child, ScriptedModel(call("helper", task="x"), "ok"), remote, permission_policy=allow_all()).run(
+        "go", session=session
+    )
+
+    assert "not where it was" in child_model.heard[0]
+    assert (remote.commands, here.commands) == ([], [])
+
+
 def test_what_nobody_can_approve_now_is_denied_to_a_delegate() -> None:
     shop = Workshop()
     child_model = ScriptedModel(call("write_file", path="x"), "could not")
@@ -627,6 +789,34 @@ def test_a_delegate_knows_the_callers_secrets() -> None:
     parent.run("go", session=parent.new_session().protect("hunter2-hunter2"))
 
     assert child_model.heard == ["the key is [redacted]"]
+
+
+def test_a_secret_that_only_the_delegate_knows_does_not_reach_its_caller() -> None:
+    @tool(placement=ToolPlacement.SESSION)
+    def deploy(context: ToolContext) -> str:
+        """Deploy."""
+        return context.execute(SandboxCommand(command="ls", environment={"API_TOKEN": CANARY})).stdout
+
+    child = react_agent(
+        model_client=ScriptedModel(call("deploy"), f"I used {CANARY}"),
+        model="m",
+        tools=[deploy],
+        permission_policy=allow_all(),
+    )
+    model = ScriptedModel(call("helper", task="x"), "ok")
+
+    delegating(child, model, FakeProvider({"ls": "a"}), permission_policy=allow_all()).run("go")
+
+    assert model.heard == ["I used [redacted]"]
+
+
+def test_a_delegate_that_was_stopped_says_so() -> None:
+    child = agent(ScriptedModel(call("read_file", path="x")), limits=AgentLimits(max_steps=1))
+    model = ScriptedModel(call("helper", task="x"), "ok")
+
+    delegating(child, model, None).run("go")
+
+    assert model.heard == ["[stopped before its task was done: max_steps]"]
 
 
 # --- builder ----------------------------------------------------------------------------------------------------------
@@ -687,8 +877,8 @@ def test_setting_no_policy_means_none() -> None:
     assert shop.ran == ["write x"]
 
 
-def test_the_local_provider_is_no_remote_one() -> None:
-    provider = FakeProvider({"ls": "a"}, info=replace(FAKE_INFO, provider_id="local"))
+def test_a_provider_that_runs_on_this_machine_is_no_remote_one() -> None:
+    provider = FakeProvider({"ls": "a"}, info=INFO_HERE)
     seen: list[str] = []
 
     def approve(request: Any, decision: Any) -> bool:

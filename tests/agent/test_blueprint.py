@@ -189,20 +189,72 @@ def test_a_document_that_unfolds_without_end_is_refused() -> None:
         load_blueprint(bomb)
 
 
+def test_a_document_whose_long_text_unfolds_again_and_again_is_refused() -> None:
+    bomb = f"a: &a {'x' * 100_000}\nb: [{','.join(['*a'] * 1000)}]\n"
+
+    with pytest.raises(BlueprintLoadError, match="line 1: unfolds to more than 262144 characters"):
+        load_blueprint(bomb)
+
+
 @pytest.mark.parametrize("text", ["[" * 2_000, "a: " * 2_000, "x" * 300_000])
 def test_a_document_too_deep_or_too_long_is_refused(text: str) -> None:
     with pytest.raises(BlueprintLoadError, match="Invalid Agent Blueprint YAML"):
         load_blueprint(text)
 
 
-def test_a_missing_file_is_told_without_its_path(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_file_is_told_without_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "private-name.yaml"
+    path.write_text("a: [")
+
+    with pytest.raises(BlueprintLoadError, match="Invalid Agent Blueprint YAML: line 1") as caught:
+        load_blueprint_file(path)
+
+    assert caught.value.code == "blueprint.yaml.invalid"
+    assert "\n" not in caught.value.message
+    assert "private-name" not in everything_said(caught.value).replace("load_blueprint_file(path)", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("agent.yaml", "file agent.yaml: No such file or directory"),
+        ("a\0gent.yaml", "file a\\x00gent.yaml: ValueError"),
+        ("", "file {name}: Is a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_by_its_name_without_its_directory(
+    tmp_path: Path, name: str, said: str
+) -> None:
     with pytest.raises(BlueprintLoadError) as caught:
-        load_blueprint_file(tmp_path / "private-name.yaml")
+        load_blueprint_file(tmp_path / name)
+
+    assert (caught.value.code, caught.value.message) == (
+        "blueprint.io",
+        f"Unable to read Agent Blueprint {said.format(name=tmp_path.name)}",
+    )
+    assert str(tmp_path.parent) not in f"{caught.value!r}"
+
+
+def test_no_path_at_all_is_told() -> None:
     with pytest.raises(BlueprintLoadError, match="path is required"):
         load_blueprint_file(None)
 
-    assert caught.value.code == "blueprint.io"
-    assert "private-name" not in f"{caught.value} {caught.value!r}"
+
+def test_no_more_of_an_endless_file_is_read_than_a_blueprint_may_have() -> None:
+    class Endless(io.RawIOBase):
+        asked = 0
+
+        def read(self, size: int = -1) -> bytes:
+            assert size >= 0
+            self.asked += size
+            return b"x" * size
+
+    stream = Endless()
+
+    with pytest.raises(BlueprintLoadError, match="longer than 262144 characters"):
+        load_blueprint(stream)  # type: ignore[arg-type]  # all that is used of a file is `read`
+
+    assert stream.asked == 4 * 262_144 + 1
 
 
 def test_a_document_that_is_not_utf_8_is_refused() -> None:
@@ -315,6 +367,9 @@ def test_an_approval_counts_in_any_case(approval: str) -> None:
         ("tools: [{ref: x, aproval: always}]", "$.tools[0].aproval", "approval"),
         ("sandbx: {enabled: true, provider: local}", "$.sandbx", "sandbox"),
         ("workflw: {maxTurns: 3}", "$.workflw", "workflow"),
+        ("SANDBOX: {enabled: true, provider: local}", "$.SANDBOX", "sandbox"),
+        ("'sandbox ': {enabled: true, provider: local}", "$.sandbox ", "sandbox"),
+        ("WorkFlow: {maxTurns: 3}", "$.WorkFlow", "workflow"),
     ],
 )
 def test_a_misspelt_restriction_is_an_error_because_it_would_not_count(section: str, path: str, meant: str) -> None:
@@ -481,6 +536,27 @@ def test_a_sandbox_section_becomes_a_spec() -> None:
         workspace_id="task-1",
         labels={"team": "core"},
         config={"deleteOnClose": True},
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("image: 5", "$.sandbox: spec.image must be text, got int"),
+        ("labels: [a]", "$.sandbox: spec.labels must be a mapping, got list"),
+        ("labels: {a: 1}", "$.sandbox: spec.labels['a'] must be text, got int"),
+    ],
+)
+def test_a_setting_no_spec_can_hold_is_refused_with_its_line(setting: str, said: str) -> None:
+    blueprint = with_sandbox(f"  enabled: true\n  provider: fake\n  config: {{{setting}}}\n")
+
+    with pytest.raises(BlueprintRefusedError) as caught:
+        blueprint.sandbox_spec()
+
+    assert (caught.value.code, caught.value.message, caught.value.line) == (
+        "blueprint.sandbox.config.invalid",
+        said,
+        8,
     )
 
 

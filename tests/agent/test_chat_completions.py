@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ from support.chat_server import asked, base_url, chat_server, error_answer, even
 from support.http_stub import Ending, Reply
 from support.secrets import CANARY, assert_no_secret, everything_said
 
+EVENT_STREAM = {"Content-Type": "text/event-stream"}
 REQUEST = ModelRequest(model="m", messages=[Message.user("hi")])
 
 
@@ -56,6 +59,65 @@ def test_an_answer_arrives_whole_and_in_pieces(stream: bool) -> None:
         "m-1",
         "stop",
     )
+
+
+def test_a_stream_that_the_end_of_the_connection_ends_arrives_piece_by_piece_too() -> None:
+    heard, said = threading.Event(), []
+
+    def body() -> Iterator[bytes]:
+        yield b'data: {"choices": [{"delta": {"content": "first"}}]}\n\n'
+        assert heard.wait(10), "the client waits for the end"
+        yield b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
+
+    def on_text(text: str) -> None:
+        said.append(text)
+        heard.set()
+
+    with chat_server(Reply(headers=EVENT_STREAM, body=body(), ending=Ending.CLOSE)) as server:
+        response = client(base_url(server)).complete(REQUEST, on_text=on_text)
+
+    assert (response.message.text, said) == ("first", ["first"])
+
+
+@pytest.mark.parametrize(("status", "content_type"), [(200, "application/json"), (200, "text/event-stream"), (500, "")])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_an_answer_without_end_is_given_up_at_the_limit(status: int, content_type: str, chunked: bool) -> None:
+    sent = 0
+
+    def body() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 200_000_000:
+            sent += 1_000_000
+            yield b"x" * 1_000_000
+
+    reply = Reply(
+        status=status, headers={"Content-Type": content_type}, body=body(), chunked=chunked, ending=Ending.CLOSE
+    )
+    with chat_server(reply) as server, pytest.raises(ModelProtocolError, match="is longer than"):
+        client(base_url(server)).complete(REQUEST)
+
+    assert sent < 100_000_000
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_no_compressed_answer_is_asked_for_and_a_broken_one_is_a_broken_connection(encoding: str) -> None:
+    reply = Reply(headers={"Content-Type": "application/json", "Content-Encoding": encoding}, body=b"no such thing")
+    with chat_server(reply) as server, pytest.raises(ModelConnectionError, match="broke"):
+        client(base_url(server)).complete(REQUEST)
+
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("ending", [Ending.CUT, Ending.RESET])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_a_stream_that_is_cut_is_no_answer_and_not_asked_for_again(ending: Ending, chunked: bool) -> None:
+    half = b'data: {"choices": [{"delta": {"content": "half an ans"}}]}\n\n'
+    reply = Reply(headers=EVENT_STREAM, body=[half], chunked=chunked, ending=ending)
+    pauses = Pauses()
+    with chat_server(reply) as server, pytest.raises((ModelConnectionError, ModelProtocolError)):
+        client(base_url(server), sleep=pauses).complete(REQUEST)
+
+    assert (len(server.requests), pauses) == (1, [])
 
 
 def test_the_key_goes_out_as_a_bearer_token_to_the_one_address() -> None:

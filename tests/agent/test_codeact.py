@@ -186,8 +186,8 @@ def test_a_program_called_by_the_tool_protocol_is_run_too() -> None:
 
     assert [message.text for message in model.requests[-1].messages[2:]] == [
         '<execute>\n{"code": 5}\n</execute>',
-        '<output>\nTOOL_ERROR: {"errorType":"ToolError","error":"code must be text, got int","tool":"run_python",'
-        f'"callId":"{_call_id(model)}"}}\n</output>',
+        '<output>\nTOOL_ERROR: {"errorType":"ToolError","error":"code must be of type string, got 5",'
+        f'"tool":"run_python","callId":"{_call_id(model)}"}}\n</output>',
         "<execute>\nx\n</execute>",
         "<output>\n42\n</output>",
     ]

@@ -5,7 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from ai4j_agent import AgentEvent, AgentEventLog, AgentEventType, AgentSessionEvent, AgentSessionSnapshot, ChainFault
+from ai4j_agent import (
+    AgentEvent,
+    AgentEventLog,
+    AgentEventType,
+    AgentSessionEvent,
+    AgentSessionSnapshot,
+    ChainFault,
+    LogHead,
+)
 from ai4j_agent.event_log import GENESIS_HASH
 from ai4j_sandbox.redaction import Scrubber
 from support.secrets import CANARY, assert_no_secret
@@ -134,6 +142,32 @@ def test_an_event_beyond_the_head_is_found_out() -> None:
     assert other.verify().fault is ChainFault.ADDED
 
 
+@pytest.mark.parametrize("kept", [0, 2])
+def test_a_log_cut_by_somebody_without_the_key_is_found_out_whatever_head_it_is_given(kept: int) -> None:
+    log = filled("one", "two", "three", seal_key=b"of the host")
+    entries = log.entries[:kept]
+    link = (entries[-1].hash if entries else GENESIS_HASH) or ""
+    forger = AgentEventLog()
+    forger.restore(entries, None)
+    heads = [
+        LogHead(sequence=kept, hash=link),
+        forger._head_at(kept, link),
+    ]  # what is at hand, and what can be computed
+
+    believed = []
+    for head in heads:
+        other = AgentEventLog(seal_key=b"of the host")
+        other.restore(entries, head)
+        believed.append(other.verify().valid)
+
+    assert believed == [False, False]
+
+
+def test_an_empty_log_with_a_key_is_intact_after_a_restore() -> None:
+    assert restored(AgentEventLog(seal_key=b"k"), seal_key=b"k").verify().valid
+    assert restored(AgentEventLog()).verify().valid
+
+
 def test_a_removed_head_is_found_out() -> None:
     log = filled("one", "two")
     other = AgentEventLog()
@@ -226,9 +260,8 @@ def test_an_event_cannot_drive_a_terminal() -> None:
 
     log.append(event("\x1b]0;owned\x07\x1b[31mred\x1b[0m", payload=["\x1b[2J"]))
 
-    said = repr((log.entries[0].event.message, log.entries[0].event.payload))
-    assert "\\x1b" not in said
-    assert "\\x07" not in said
+    recorded = log.entries[0].event
+    assert (recorded.message, recorded.payload) == ("\\x1b]0;owned\\x07\\x1b[31mred\\x1b[0m", ("\\x1b[2J",))
 
 
 def test_an_event_of_a_later_version_is_kept_and_still_verifies() -> None:

@@ -92,7 +92,7 @@ def test_a_blueprint_gets_what_the_host_permits() -> None:
         "line 11, blueprint.sandbox.unsupported",
         "line 16, blueprint.sandbox.address.refused",
     ]
-    assert said[3] == "made: ('read_file',) local"
+    assert said[3] == "made: ('read_file',) SANDBOX"
 
 
 def test_the_guide_quotes_the_examples() -> None:

@@ -91,6 +91,20 @@ def test_a_failing_write_leaves_the_earlier_snapshot(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
+def test_what_the_file_system_refuses_is_a_store_error_whatever_the_operation(tmp_path: Path) -> None:
+    store = FileSessionStore(tmp_path)
+    store.save(snapshot("s"))
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    file.mkdir()  # cannot be removed as a file
+
+    with pytest.raises(SessionStoreError, match=f"could not delete session file {file.name}"):
+        store.delete("s")
+    (tmp_path / "plain").write_text("x")
+    with pytest.raises(SessionStoreError, match="could not write session file"):
+        FileSessionStore(tmp_path / "plain").save(snapshot("s"))
+
+
 def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     store = FileSessionStore(tmp_path)
     store.save(snapshot("s"))

@@ -174,6 +174,15 @@ def test_a_policy_that_fails_denies_wherever_it_stands(
         assert_no_secret(str(caught.value), caplog.text)
 
 
+def test_a_decision_made_into_something_else_denies() -> None:
+    decision = AgentPermissionDecision.require_approval()
+    object.__setattr__(decision, "type", "WEIRD")
+    gate = PermissionGate(policy=FunctionPolicy(lambda request: decision), approve=lambda request, decision: True)
+
+    with pytest.raises(AgentPermissionError):
+        gate.require(request())
+
+
 def test_a_restricted_gate_needs_both_to_agree() -> None:
     gate = PermissionGate(policy=deny_tools(["a"])).restricted_by(PermissionGate(policy=deny_tools(["b"])))
 

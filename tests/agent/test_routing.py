@@ -33,12 +33,20 @@ from ai4j_agent import (
     ToolResult,
     ToolRunner,
     allow_all,
+    allow_tools,
     deny_all,
     deny_tools,
     require_approval_for_tools,
     tool,
 )
-from ai4j_sandbox import SandboxCommand, SandboxSessionLostError, SandboxSpec, SandboxStatus
+from ai4j_sandbox import (
+    SandboxCommand,
+    SandboxLocation,
+    SandboxRegistry,
+    SandboxSessionLostError,
+    SandboxSpec,
+    SandboxStatus,
+)
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.spi import SandboxSession
 from ai4j_sandbox.testing import FakeProvider, FakeResult
@@ -113,8 +121,8 @@ def runner(tools: Tools, policy: Any = None, **options: Any) -> ToolRunner:
     return ToolRunner(tools=tools.registry, gate=PermissionGate(policy=policy or allow_all()), **options)
 
 
-def provider(script: Any = None, provider_id: str = "fake") -> FakeProvider:
-    return FakeProvider(script or {"ls": "a.txt\n"}, info=replace(FAKE_INFO, provider_id=provider_id))
+def provider(script: Any = None, location: SandboxLocation = SandboxLocation.REMOTE) -> FakeProvider:
+    return FakeProvider(script or {"ls": "a.txt\n"}, info=replace(FAKE_INFO, location=location))
 
 
 def planned(made_by: FakeProvider) -> AgentSession:
@@ -125,13 +133,17 @@ def planned(made_by: FakeProvider) -> AgentSession:
 
 
 @pytest.mark.parametrize(
-    ("provider_id", "tool_name", "environment"),
-    [("fake", "bash", REMOTE), ("local", "bash", SANDBOX), ("fake", "on_host", LOCAL)],
+    ("location", "tool_name", "environment"),
+    [
+        (SandboxLocation.REMOTE, "bash", REMOTE),
+        (SandboxLocation.THIS_MACHINE, "bash", SANDBOX),
+        (SandboxLocation.THIS_MACHINE, "on_host", LOCAL),
+    ],
 )
 def test_the_policy_sees_where_a_call_really_runs_before_it_runs(
-    provider_id: str, tool_name: str, environment: AgentExecutionEnvironment
+    location: SandboxLocation, tool_name: str, environment: AgentExecutionEnvironment
 ) -> None:
-    policy, made_by = RecordingPolicy(AgentPermissionDecision.deny("no")), provider(provider_id=provider_id)
+    policy, made_by = RecordingPolicy(AgentPermissionDecision.deny("no")), provider(location=location)
     tools = Tools()
     arguments = {"command": "ls"} if tool_name == "bash" else {}
 
@@ -171,6 +183,17 @@ def test_a_session_tool_runs_in_the_sandbox() -> None:
 
     assert result == ToolResult(name="bash", call_id="call_1", output="a.txt\n")
     assert [command.command for command in made_by.commands] == ["ls"]
+
+
+def test_a_tool_on_the_allow_list_runs_and_no_other() -> None:
+    tools, made_by = Tools(), provider()
+    one, session = runner(tools, allow_tools(["bash"])), planned(made_by)
+
+    results = [one.run(call("bash", command="ls"), session), one.run(call("on_host", text="x"), session)]
+
+    assert [result.ok for result in results] == [True, False]
+    assert "Tool permission denied: on_host (not in the allow list)" in results[1].output
+    assert tools.ran == ["bash"]
 
 
 # --- nothing gets around the policy -----------------------------------------------------------------------------------
@@ -230,15 +253,20 @@ def test_approval_is_required_for_every_way_and_nothing_runs(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_allowed_call_sees_the_remote_environment_whatever_the_way(
+@pytest.mark.parametrize(
+    ("location", "environment"), [(SandboxLocation.REMOTE, REMOTE), (SandboxLocation.THIS_MACHINE, SANDBOX)]
+)
+def test_the_policy_sees_where_the_provider_runs_whatever_the_way(
     way: Callable[[ToolRunner, AgentSession], ToolResult],
+    location: SandboxLocation,
+    environment: AgentExecutionEnvironment,
 ) -> None:
-    policy, made_by = RecordingPolicy(), provider()
+    policy, made_by = RecordingPolicy(), provider(location=location)
 
     result = way(runner(Tools(), policy, routes=SandboxPlan(provider=made_by)), planned(made_by))
 
     assert result.ok
-    assert [request.environment for request in policy.asked] == [REMOTE]
+    assert [request.environment for request in policy.asked] == [environment]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -294,8 +322,11 @@ def test_background_calls_are_judged_before_start_returns() -> None:
     assert future.result(10).output == "done"
 
 
-def test_a_call_allowed_for_one_environment_does_not_run_in_another() -> None:
-    remote, local = provider(), provider(provider_id="local")
+@pytest.mark.parametrize("way", [run_plain, run_routed, run_modified, run_in_background])
+def test_a_call_allowed_for_one_environment_does_not_run_in_another(
+    way: Callable[[ToolRunner, AgentSession], ToolResult],
+) -> None:
+    remote, local = provider(), provider(location=SandboxLocation.THIS_MACHINE)
     session = planned(remote)
 
     class Swap(RecordingPolicy):
@@ -303,10 +334,39 @@ def test_a_call_allowed_for_one_environment_does_not_run_in_another() -> None:
             session.bind_sandbox(local.create_session())  # somebody else's doing, at the worst moment
             return super().evaluate(request)
 
-    result = runner(Tools(), Swap()).run(call("bash", command="ls"), session)
+    result = way(runner(Tools(), Swap()), session)
 
-    assert "sandbox changed" in result.output
+    assert "not where it was" in result.output
     assert (remote.commands, local.commands) == ([], [])
+
+
+def test_a_command_routed_to_a_sandbox_of_its_own_is_not_told_as_one_for_the_sessions() -> None:
+    policy, made_by = RecordingPolicy(), provider()
+    session = planned(made_by)
+    session.open_sandbox()
+
+    run_routed_apart(runner(Tools(), policy, routes=SandboxPlan(provider=made_by)), session)
+
+    assert [request.sandbox for request in policy.asked] == [None]
+
+
+def test_a_call_whose_provider_is_not_installed_is_told_as_failed() -> None:
+    policy = RecordingPolicy()
+    session = AgentSession(sandbox_source=SandboxPlan(provider="docker", registry=SandboxRegistry(path=())))
+
+    for way in (run_plain, run_in_background):
+        assert "ProviderNotFoundError" in way(runner(Tools(), policy), session).output
+
+    assert policy.asked == []
+
+
+def test_a_denied_background_call_is_in_the_log() -> None:
+    session = planned(provider())
+
+    result = run_in_background(runner(Tools(), deny_all("no")), session)
+
+    told = [facts(entry.event.payload) for entry in session.event_log.entries]
+    assert [(fact["tool"], fact["origin"], fact["error"]) for fact in told] == [("bash", "background", result.error)]
 
 
 def test_what_goes_wrong_in_the_background_reaches_whoever_waits() -> None:
@@ -488,6 +548,17 @@ def test_a_call_that_is_not_well_formed_is_not_put_to_the_policy() -> None:
     assert policy.asked == []
 
 
+@pytest.mark.parametrize("given", [None, "text", ToolResult(name="x", call_id="y", output=5)])  # type: ignore[arg-type]  # what is tested
+def test_an_interceptor_that_gives_no_result_fails_the_call_and_not_the_run(given: Any) -> None:
+    class Broken(Route):
+        def after(self, call: ToolCall, result: ToolResult, session: AgentSession) -> ToolResult:
+            return given  # type: ignore[no-any-return]  # what is tested
+
+    result = runner(Tools(), interceptors=(Broken(Interception.allow()),)).run(call("on_host"), AgentSession())
+
+    assert (result.ok, result.reason) == (False, "on_host gave no ToolResult with text as its output")
+
+
 def test_a_failing_tool_is_told_to_the_model_with_secrets_masked() -> None:
     session = AgentSession().protect(CANARY)
 
@@ -512,6 +583,19 @@ def test_a_failing_sandbox_tells_the_model_what_and_what_to_do() -> None:
     assert session.sandbox_binding.status is SandboxStatus.FAILED
     with pytest.raises(SandboxDetachedError):
         runner(Tools()).run(call("bash", command="ls"), session)
+
+
+@pytest.mark.parametrize("spec", [None, SandboxSpec(provider_id="fake")])
+def test_a_value_of_a_secret_variable_of_a_routed_command_is_masked(spec: SandboxSpec | None) -> None:
+    made_by = provider({"env": f"API_TOKEN={CANARY}\n"})
+    command = SandboxCommand(command="env", environment={"API_TOKEN": CANARY})
+    route = Route(Interception.route_to(command, spec))
+
+    result = runner(Tools(), interceptors=(route,), routes=SandboxPlan(provider=made_by)).run(
+        call("on_host"), planned(made_by)
+    )
+
+    assert json.loads(result.output.removeprefix("SANDBOX_RESULT: "))["stdout"] == "API_TOKEN=[redacted]\n"
 
 
 def test_a_value_of_a_secret_variable_is_masked_in_what_the_model_and_the_store_see() -> None:
@@ -578,6 +662,53 @@ def test_the_log_tells_that_a_call_ran_and_not_what_was_said() -> None:
         "outputChars": 6,
     }
     assert "a.txt" not in str(events)
+
+
+def test_the_log_and_the_host_are_told_why_a_call_failed() -> None:
+    session = AgentSession()
+
+    result = runner(Tools()).run(call("fail", text="no such\x1b[2J branch"), session)
+
+    assert (result.ok, result.error, result.reason) == (False, "ValueError", "ValueError: no such\\x1b[2J branch")
+    told = facts(session.event_log.entries[-1].event.payload)
+    assert (told["ok"], told["error"], told["reason"]) == (False, "ValueError", result.reason)
+    assert json.loads(result.output.removeprefix("TOOL_ERROR: "))["error"] == result.reason
+
+
+def test_a_call_that_did_not_fail_has_no_reason() -> None:
+    session = AgentSession()
+
+    result = runner(Tools()).run(call("on_host"), session)
+
+    assert result.reason is None
+    assert "reason" not in facts(session.event_log.entries[-1].event.payload)
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ([CANARY], f"cannot use {CANARY}"),
+        ([], f"cannot clone https://u:{CANARY}@host/x"),
+        ([], f"refused: token={CANARY}"),
+    ],
+)
+def test_the_reason_of_a_failure_holds_no_secret(known: list[str], text: str) -> None:
+    session = AgentSession().protect(*known)
+
+    result = runner(Tools()).run(call("fail", text=text), session)
+
+    assert_no_secret(
+        result.reason, result.output, repr(result), [item.event.payload for item in session.event_log.entries]
+    )
+
+
+def test_a_long_reason_is_cut_for_the_log_and_whole_for_the_model() -> None:
+    session = AgentSession()
+
+    result = runner(Tools()).run(call("fail", text="x" * 5000), session)
+
+    assert len(facts(session.event_log.entries[-1].event.payload)["reason"]) < 600
+    assert "x" * 5000 in result.output
 
 
 def test_calls_from_many_threads_share_one_sandbox() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,9 @@ from ai4j_agent import (
 )
 from ai4j_sandbox import (
     AgentSessionSandboxBinding,
+    ProviderRegistration,
     SandboxCleanupError,
+    SandboxLocation,
     SandboxNotFoundError,
     SandboxRegistry,
     SandboxSpec,
@@ -38,6 +41,7 @@ from ai4j_sandbox.testing.fake import FAKE_INFO
 from support.scripted_model import call
 from support.secrets import CANARY, assert_no_secret
 
+RUNNING = SandboxStatus.RUNNING
 SPEC = SandboxSpec(
     provider_id="fake",
     profile="default",
@@ -51,8 +55,8 @@ def kinds(session: AgentSession) -> list[str]:
     return [str(entry.event.type) for entry in session.event_log.entries]
 
 
-def local_provider() -> FakeProvider:
-    return FakeProvider(info=replace(FAKE_INFO, provider_id="local"))
+def provider_at(location: SandboxLocation, provider_id: str = "docker") -> FakeProvider:
+    return FakeProvider(info=replace(FAKE_INFO, provider_id=provider_id, location=location))
 
 
 # --- binding ----------------------------------------------------------------------------------------------------------
@@ -325,6 +329,15 @@ def test_a_sandbox_that_is_gone_stays_detached() -> None:
     assert session.sandbox_attachment is SandboxAttachment.DETACHED
 
 
+def test_a_sandbox_is_not_looked_for_at_another_provider() -> None:
+    session = resumed(FakeProvider())
+
+    with pytest.raises(AgentConfigError, match="one of provider 'fake', not of 'docker'"):
+        session.reattach(provider_at(SandboxLocation.THIS_MACHINE))
+
+    assert session.sandbox_attachment is SandboxAttachment.DETACHED
+
+
 def test_a_provider_that_cannot_connect_says_so() -> None:
     class NoConnect(SandboxProvider):
         info = FAKE_INFO
@@ -363,8 +376,10 @@ def test_a_live_handle_that_was_closed_is_not_live() -> None:
 @pytest.mark.parametrize(
     ("provider", "environment"),
     [
-        (local_provider(), AgentExecutionEnvironment.SANDBOX),
-        (FakeProvider(), AgentExecutionEnvironment.REMOTE_SANDBOX),
+        (provider_at(SandboxLocation.THIS_MACHINE), AgentExecutionEnvironment.SANDBOX),
+        (provider_at(SandboxLocation.REMOTE), AgentExecutionEnvironment.REMOTE_SANDBOX),
+        (provider_at(SandboxLocation.REMOTE, "local"), AgentExecutionEnvironment.REMOTE_SANDBOX),  # the id says nothing
+        (FakeProvider(), AgentExecutionEnvironment.REMOTE_SANDBOX),  # declares nothing
     ],
 )
 def test_the_environment_follows_the_sandbox_before_and_after_it_is_made(
@@ -376,6 +391,30 @@ def test_the_environment_follows_the_sandbox_before_and_after_it_is_made(
     session.open_sandbox()
 
     assert (before, session.execution_environment) == (environment, environment)
+
+
+def test_the_environment_of_a_provider_named_by_id_is_known_before_it_is_imported() -> None:
+    def unused() -> FakeProvider:
+        raise AssertionError("nobody wanted it yet")
+
+    registry = SandboxRegistry(path=())
+    registry.register(ProviderRegistration(info=provider_at(SandboxLocation.THIS_MACHINE).info, factory=unused))
+    session = AgentSession(sandbox_source=SandboxPlan(provider="Docker", registry=registry))
+
+    assert session.execution_environment is AgentExecutionEnvironment.SANDBOX
+
+
+def test_where_a_restored_sandbox_runs_is_not_known_before_it_is_attached_again() -> None:
+    provider = provider_at(SandboxLocation.THIS_MACHINE)
+    first = planned(provider)
+    first.open_sandbox()
+    session = AgentSession(sandbox_source=SandboxPlan(provider=FakeProvider())).restore(first.snapshot())
+
+    with pytest.raises(SandboxDetachedError):
+        _ = session.execution_environment
+
+    session.reattach(provider)
+    assert session.execution_environment is AgentExecutionEnvironment.SANDBOX
 
 
 def test_the_environment_without_a_sandbox_is_local() -> None:
@@ -555,6 +594,58 @@ def test_a_sandbox_is_not_made_for_a_session_that_was_closed() -> None:
     assert provider.sandboxes == {}
 
 
+def test_everything_is_ended_at_the_close_whatever_one_of_it_raises() -> None:
+    provider = FakeProvider()
+    session = planned(provider)
+    session.open_sandbox()
+    ended: list[str] = []
+
+    def broken() -> None:
+        raise ValueError("no")
+
+    for callback in (lambda: ended.append("first"), broken, lambda: ended.append("last")):
+        session.on_close(callback)
+
+    with pytest.raises(ValueError, match="no"):
+        session.close()
+    session.close()
+
+    assert ended == ["first", "last"]
+    assert [sandbox.alive for sandbox in provider.sandboxes.values()] == [False]
+
+
+def test_what_is_ended_at_the_close_may_close_the_session_and_gets_no_new_sandbox() -> None:
+    provider = FakeProvider()
+    session = planned(provider)
+    said: list[str] = []
+
+    def again() -> None:
+        session.close()
+        try:
+            session.open_sandbox()
+        except AgentConfigError as error:
+            said.append(str(error))
+
+    session.on_close(again)
+    closing = threading.Thread(target=session.close, daemon=True)
+    closing.start()
+    closing.join(10)
+
+    assert not closing.is_alive()
+    assert said == [f"session {session.session_id} was closed (restore its snapshot in a new session to go on)"]
+    assert provider.sandboxes == {}
+
+
+def test_a_log_of_another_session_is_refused() -> None:
+    one, other = AgentSession(session_id="one"), AgentSession(session_id="other")
+    for session in (one, other):
+        session.publish(AgentEventType.STEP_START, "begun")
+    exchanged = replace(one.snapshot(), events=other.snapshot().events, event_log_head=other.snapshot().event_log_head)
+
+    with pytest.raises(EventLogTamperedError, match=r"event 1 \(STEP_START\) belongs to session other"):
+        AgentSession().restore(exchanged)
+
+
 def test_closing_waits_for_a_sandbox_that_is_being_made_and_destroys_it() -> None:
     making, release = threading.Event(), threading.Event()
 
@@ -575,6 +666,55 @@ def test_closing_waits_for_a_sandbox_that_is_being_made_and_destroys_it() -> Non
     closer.join(10)
 
     assert [sandbox.alive for sandbox in provider.sandboxes.values()] == [False]
+
+
+def test_a_sandbox_that_is_bound_while_the_one_before_is_being_destroyed_stays_bound() -> None:
+    session = planned(FakeProvider())
+    first, second = session.open_sandbox(), FakeProvider().create_session()
+    ending, release = threading.Event(), threading.Event()
+
+    def destroy() -> None:
+        ending.set()
+        assert release.wait(10)
+
+    first._destroy = destroy  # type: ignore[method-assign]  # a service that takes its time
+    clearing = threading.Thread(target=session.clear_sandbox)
+    binding = threading.Thread(target=session.bind_sandbox, args=(second,))
+    clearing.start()
+    assert ending.wait(10)
+    binding.start()
+    binding.join(0.2)  # where it does not wait for the other, it is done by now
+    release.set()
+    clearing.join(10)
+    binding.join(10)
+
+    assert session.live_sandbox is second
+    assert kinds(session) == ["SANDBOX_BOUND", "SANDBOX_UPDATED", "SANDBOX_CLEARED", "SANDBOX_BOUND"]
+
+
+def test_however_a_session_is_changed_from_many_threads_no_sandbox_of_its_own_is_left() -> None:
+    own, hosts = FakeProvider(), FakeProvider()
+    session = planned(own)
+    changes: list[Any] = [session.open_sandbox, session.clear_sandbox, session.snapshot]
+    changes += [lambda: session.bind_sandbox(hosts.create_session()), lambda: session.update_sandbox_status(RUNNING)]
+
+    def change(first: int) -> None:
+        for step in range(25):
+            with suppress(SandboxDetachedError):
+                changes[(first + step * 3) % len(changes)]()
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    session.close()
+
+    assert [sandbox for sandbox in own.sandboxes.values() if sandbox.alive] == []
+    assert [sandbox for sandbox in hosts.sandboxes.values() if not sandbox.alive] == []
+    told = [kind for kind in kinds(session) if kind != "SANDBOX_UPDATED"]
+    assert told == ["SANDBOX_BOUND", "SANDBOX_CLEARED"] * (len(told) // 2) + ["SANDBOX_BOUND"] * (len(told) % 2)
+    assert session.event_log.verify().valid
 
 
 def test_a_sandbox_the_session_made_stays_its_own_when_it_is_bound_once_more() -> None:
@@ -634,6 +774,32 @@ def test_a_secret_as_the_name_of_a_tool_is_masked_in_what_is_stored() -> None:
     session.remember(Message(role=Role.ASSISTANT, tool_calls=(call(CANARY),)))
 
     assert_no_secret(session.snapshot().to_json())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        f'{{"password": "{CANARY}',  # cut by the model's length limit
+        f'{{"password": "{CANARY}", "password": "x"}}',
+        f'{{"a": {{"token": "{CANARY}"}}, "a": 1}}',
+    ],
+)
+def test_a_secret_in_arguments_that_are_not_quite_json_is_masked_by_its_name(arguments: str) -> None:
+    session = AgentSession()
+    session.remember(Message(role=Role.ASSISTANT, tool_calls=(ToolCall(name="login", arguments=arguments),)))
+
+    assert_no_secret(session.snapshot().to_json())
+
+
+def test_a_known_secret_as_the_id_of_a_call_is_masked_and_call_and_output_stay_a_pair() -> None:
+    session = AgentSession().protect(CANARY)
+    session.remember(Message(role=Role.ASSISTANT, tool_calls=(ToolCall(name="x", call_id=CANARY),)))
+    session.remember(Message.tool_output(CANARY, "done"))
+
+    snapshot = session.snapshot()
+
+    assert_no_secret(snapshot.to_json())
+    assert AgentSession().restore(snapshot).unanswered_calls() == ()
 
 
 def test_tool_arguments_that_are_no_json_are_masked_as_text() -> None:

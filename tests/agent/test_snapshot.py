@@ -131,6 +131,7 @@ def test_what_we_write_has_everything_the_java_original_reads() -> None:
 
 
 def test_a_snapshot_survives_json_unchanged() -> None:
+    """Case A07."""
     session = AgentSession().bind_sandbox(FakeProvider().create_session())
     session.put_attribute("n", [1, {"a": None}])
     session.remember(Message.user("é \x00 \U0001f600"))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
 from ai4j_agent import (
@@ -24,19 +24,32 @@ from ai4j_agent import (
 )
 from ai4j_sandbox import SandboxStatus
 from ai4j_sandbox.testing import FakeProvider
+from support.postgresql import postgresql_server, program
 
 Reopen = Callable[[], AgentSessionStore]
 
 POSTGRESQL = os.environ.get("AI4J_TEST_POSTGRES_URL")  # read here: the tests' environment is cleaned later
+WITHOUT_SERVER = "install a PostgreSQL server, or set AI4J_TEST_POSTGRES_URL to the URL of one"
 
 ODD_IDS = ("a/b", "a_b", "a:b", "..", ".", "-", "é", "A", "a", "x" * 250, "con", "a\nb", "%2F", "*")
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    """Return the URL of a PostgreSQL server: the one that was given, else one of our own."""
+    if POSTGRESQL:
+        yield POSTGRESQL
+    elif program("initdb") and program("postgres"):
+        with postgresql_server() as url:
+            yield url
+    else:
+        pytest.skip(WITHOUT_SERVER)
 
 
 @pytest.fixture(params=["memory", "file", "sqlite", "postgresql"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
     """Return what opens the same store again, as another process would."""
-    if request.param == "postgresql" and not POSTGRESQL:
-        pytest.skip("set AI4J_TEST_POSTGRES_URL to the URL of a PostgreSQL server")
+    url = request.getfixturevalue("postgresql") if request.param == "postgresql" else ""
     opened: list[SqlSessionStore] = []
     memory = MemorySessionStore()
     table = f"ai4j_test_{uuid.uuid4().hex}"
@@ -49,14 +62,14 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
         if request.param == "sqlite":
             opened.append(SqlSessionStore.sqlite(tmp_path / "sessions.db"))
         else:
-            opened.append(SqlSessionStore(POSTGRESQL or "", table=table))
+            opened.append(SqlSessionStore(url, table=table))
         return opened[-1]
 
     yield open_store
     for store in opened:
         store.close()
     if request.param == "postgresql":
-        with create_engine(POSTGRESQL or "", poolclass=NullPool).begin() as connection:
+        with create_engine(url, poolclass=NullPool).begin() as connection:
             connection.execute(text(f"drop table if exists {table}"))
 
 
@@ -141,3 +154,20 @@ def test_any_text_survives(reopen: Reopen) -> None:
     assert (store.load("s") or snapshot("")).metadata.attributes == {
         "value": "NUL \x00, lone \ud83d, \U0001f600 and \u2028"
     }
+
+
+def test_a_server_that_ended_the_connection_fails_no_save(postgresql: str) -> None:
+    table = f"ai4j_test_{uuid.uuid4().hex}"
+    named = make_url(postgresql).update_query_dict({"application_name": table})
+    store = SqlSessionStore(named.render_as_string(hide_password=False), table=table)
+    store.save(snapshot("s", 1))
+    with create_engine(postgresql, poolclass=NullPool).begin() as connection:
+        ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = :name"
+        assert connection.execute(text(ended), {"name": table}).scalars().all() == [True]
+
+    store.save(snapshot("s", 2))
+
+    assert (store.load("s") or snapshot("")).metadata.attributes == {"value": 2}
+    store.close()
+    with create_engine(postgresql, poolclass=NullPool).begin() as connection:
+        connection.execute(text(f"drop table {table}"))

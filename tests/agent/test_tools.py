@@ -83,12 +83,31 @@ def test_parameters_that_have_no_name_are_refused() -> None:
         ('{"text": ' + "[" * 200 + "]" * 200 + "}", "nested deeper than 100 levels"),
         ("{}", "missing arguments: text"),
         ('{"text": null}', "missing arguments: text"),
+        ('{"text": "x", "text": "y"}', "key 'text' is given twice"),
+        ('{"text": "x", "limit": NaN}', "NaN is no JSON"),
+        ('{"text": 1}', "text must be of type string, got 1"),
+        ('{"text": "x", "limit": true}', "limit must be of type integer, got true"),
+        ('{"text": "x", "exact": "yes"}', 'exact must be of type boolean, got "yes"'),
+        ('{"text": "x", "mode": "c"}', "mode must be one of a, b; got 'c'"),
         ('{"text": "x", "txt": 1}', "unknown arguments: txt; known are: text, limit, exact, mode"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_in_words_for_the_model(arguments: str, said: str) -> None:
     with pytest.raises(ToolError, match=said):
         parsed_arguments(search, ToolCall(name="search", arguments=arguments))
+
+
+def test_null_is_not_given() -> None:
+    arguments = '{"text": "x", "limit": null, "exact": null}'
+
+    assert parsed_arguments(search, ToolCall(name="search", arguments=arguments)) == {"text": "x"}
+
+
+def test_a_schema_with_other_types_than_the_simple_ones_is_the_tools_to_check() -> None:
+    parameters: Mapping[str, Any] = {"properties": {"a": {"type": ["string", "null"]}, "b": {"anyOf": []}, "c": True}}
+    free = FunctionTool(name="free", description="", function=lambda **given: given, parameters=parameters)
+
+    assert parsed_arguments(free, call("free", a=None, b=1, c=None)) == {"a": None, "b": 1, "c": None}
 
 
 def test_a_schema_that_allows_more_gets_more() -> None:

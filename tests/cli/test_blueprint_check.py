@@ -52,7 +52,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
     result = invoke("blueprint", "check", str(tmp_path / "nope"), registry=registry_of())
 
     assert (result.exit_code, result.stderr) == (
-        2, "ai4j: blueprint.io: Unable to read Agent Blueprint file: No such file or directory\n",
+        2, "ai4j: blueprint.io: Unable to read Agent Blueprint file nope: No such file or directory\n",
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ai4j_sandbox.testing import FakeProvider, FakeResult
     [
         ("/w/report.xml", "/w", "report.xml"),
         ("/w/a/b.txt", "/w/", "a/b.txt"),
+        ("/etc/x", "/w", "etc/x"),
         ("/w/a/b.txt", "/", "w/a/b.txt"),
         ("/elsewhere/b.txt", "/w", "elsewhere/b.txt"),
         ("/words/b.txt", "/w", "words/b.txt"),
@@ -24,6 +25,7 @@ from ai4j_sandbox.testing import FakeProvider, FakeResult
     ],
 )
 def test_the_path_below_the_working_directory_is_kept(tmp_path, path, base, expected):
+    """Cases M01 and M08: a path from elsewhere is kept below the folder, never cut to its last part."""
     assert target_path(path, tmp_path, base=base) == tmp_path / expected
 
 
@@ -35,11 +37,13 @@ def test_the_path_below_the_working_directory_is_kept(tmp_path, path, base, expe
     ],
 )  # fmt: skip
 def test_what_is_no_plain_path_is_refused(tmp_path, path):
+    """Case M01."""
     with pytest.raises(SandboxFileError):
         target_path(path, tmp_path, base="/w")
 
 
 def test_a_symlink_in_the_folder_leads_nowhere_else_even_to_a_file_that_does_not_exist(tmp_path):
+    """Case M02."""
     folder = tmp_path / "target"
     folder.mkdir()
     (folder / "out").symlink_to(tmp_path)
@@ -69,7 +73,19 @@ def artifact(path: str, sha256: str | None = None) -> SandboxArtifact:
     return SandboxArtifact(path=path, name=Path(path).name, sha256=sha256)
 
 
+def test_two_artifacts_of_one_name_are_two_files(tmp_path):
+    """Case M08."""
+    session = session_with({"/w/a/report.txt": "first", "/w/b/report.txt": "second"})
+    artifacts = [artifact("/w/a/report.txt"), artifact("/w/b/report.txt")]
+
+    first, second = download_artifacts(session.files, artifacts, tmp_path, base="/w")
+
+    assert (first.path, second.path) == (tmp_path / "a/report.txt", tmp_path / "b/report.txt")
+    assert [(tmp_path / name / "report.txt").read_text() for name in "ab"] == ["first", "second"]
+
+
 def test_two_artifacts_that_would_be_one_file_are_not(tmp_path):
+    """Case M08."""
     session = session_with({"/w/etc/x": "mine", "/etc/x": "theirs"})
 
     first, second = download_artifacts(session.files, [artifact("/w/etc/x"), artifact("/etc/x")], tmp_path, base="/w")

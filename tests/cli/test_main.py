@@ -76,6 +76,7 @@ def modules_loaded_by(*arguments: str) -> list[str]:
     ],
 )
 def test_help_and_version_load_nothing_that_takes_time(arguments):
+    """Case L11."""
     loaded = modules_loaded_by(*arguments)
 
     assert [name for name in HEAVY if name in loaded] == []

@@ -69,6 +69,7 @@ def test_binary_input_and_output_pass_unchanged(start):
 
 
 def test_input_of_four_bytes_with_nul_is_counted_as_four(start):
+    """Case E11."""
     process = start("--", "wc", "-c", stdin=subprocess.PIPE)
     stdout, _ = process.communicate(b"\x00\x01\x02\xff", timeout=PATIENCE)
 
@@ -89,6 +90,7 @@ def test_streams_are_apart(start):
 
 
 def test_a_program_that_does_not_exist_is_127(start):
+    """Case B16."""
     assert ended(start("--", "no-such-program"))[0] == 127
 
 
@@ -159,6 +161,7 @@ def test_whatever_nobody_reads_ends_without_a_word(arguments):
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_an_ascii_locale_breaks_neither_output_nor_exit_code(start, options):
+    """Case O05."""
     environment = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
 
     line = r"printf '\342\200\224 \360\237\230\200\n'; exit 9"
@@ -207,6 +210,7 @@ def test_a_reader_of_json_that_leaves_is_no_error(start):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_cancels_the_command_and_closes_the_sandbox(start, tmp_path, number, code):
+    """Case O02."""
     process = start("-c", "trap 'echo bye; exit 0' TERM; sleep 60 & echo $$; wait")
 
     pid = int(process.stdout.readline())

@@ -82,7 +82,8 @@ def test_list_shows_a_broken_plugin_with_its_distribution_and_the_reason(site):
 def test_list_as_json(site):
     document = document_of(invoke("providers", "list", "--json", registry=registry_of(path=site.directory)))
 
-    assert [(info["providerId"], info["isolation"]) for info in document["providers"]] == [("good", "CONTAINER")]
+    told = [(info["providerId"], info["isolation"], info["location"]) for info in document["providers"]]
+    assert told == [("good", "CONTAINER", "remote")]
     assert [(problem["name"], problem["distribution"]) for problem in document["problems"]] == [("bad", "bad-plugin")]
 
 

@@ -18,6 +18,7 @@ class Terminal(io.StringIO):
 
 
 def test_control_characters_are_made_visible_and_text_is_not_touched():
+    """Case A12."""
     assert printable("\x1b]0;owned\x07\x9b31m\u202e") == r"\x1b]0;owned\x07\x9b31m\u202e"
     assert printable("größe — 😀 [redacted]\nline") == "größe — 😀 [redacted]\nline"
 

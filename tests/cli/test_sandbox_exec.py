@@ -17,6 +17,7 @@ def existing(result: FakeResult | None = None) -> tuple[FakeProvider, str]:
 
 
 def test_everything_after_the_first_separator_reaches_the_command_unchanged():
+    """Case O03."""
     provider, sandbox = existing()
 
     invoke(
@@ -44,6 +45,7 @@ def test_output_and_exit_code_are_the_commands_and_the_sandbox_stays():
 
 
 def test_input_is_passed_on_byte_for_byte():
+    """Case E11."""
     provider, sandbox = existing(FakeResult(echoes_stdin=True))
 
     result = invoke(

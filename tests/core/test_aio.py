@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from ai4j_sandbox import (
     SandboxEvent,
     SandboxEventType,
     SandboxFiles,
+    SandboxLocation,
     SandboxProcess,
     SandboxSession,
     SandboxSpec,
@@ -22,6 +24,7 @@ from ai4j_sandbox import (
 )
 from ai4j_sandbox.aio import AsyncFiles, AsyncProcess, AsyncProvider, AsyncSession, in_thread
 from ai4j_sandbox.testing import FakeProvider, FakeResult
+from ai4j_sandbox.testing.fake import FAKE_INFO
 
 SCRIPT = {
     "echo": FakeResult(stdout="hello\n"),
@@ -55,6 +58,17 @@ def public_names(kind: type) -> set[str]:
 )
 def test_every_public_method_has_an_asynchronous_twin(wrapper: type, wrapped: type, not_wrapped: set[str]) -> None:
     assert public_names(wrapped) - not_wrapped <= public_names(wrapper)
+
+
+def test_a_session_tells_where_it_runs_as_its_provider_declares_it(provider: AsyncProvider[FakeProvider]) -> None:
+    here = replace(FAKE_INFO, location=SandboxLocation.THIS_MACHINE)
+
+    async def locations() -> list[SandboxLocation]:
+        sessions = [await one.create_session() for one in (provider, AsyncProvider(FakeProvider(info=here)))]
+        assert [session.location for session in sessions] == [session.sync.location for session in sessions]
+        return [session.location for session in sessions]
+
+    assert asyncio.run(locations()) == [SandboxLocation.REMOTE, SandboxLocation.THIS_MACHINE]
 
 
 def test_execute_returns_the_result_inside_a_running_loop(provider: AsyncProvider[FakeProvider]) -> None:

@@ -11,6 +11,7 @@ from ai4j_sandbox.capability import (
     FieldDecision,
     IsolationLevel,
     ProviderInfo,
+    SandboxLocation,
     Support,
     SupportLevel,
     emulated,
@@ -99,3 +100,19 @@ def test_provider_info_is_plain_data() -> None:
     assert first == second
     assert first.isolation is IsolationLevel.NONE
     assert first.capabilities.offered() == []
+
+
+def test_a_provider_that_does_not_say_where_it_runs_counts_as_remote() -> None:
+    info = ProviderInfo(provider_id="x", display_name="X", distribution="x", version="1")
+
+    assert info.location is SandboxLocation.REMOTE
+
+
+def test_a_location_is_taken_by_its_word_and_anything_else_is_refused() -> None:
+    def located(location: str) -> SandboxLocation:
+        info = ProviderInfo(provider_id="x", display_name="X", distribution="x", version="1", location=location)  # type: ignore[arg-type]
+        return info.location
+
+    assert located("this-machine") is SandboxLocation.THIS_MACHINE
+    with pytest.raises(ValueError, match="'here' is not a valid SandboxLocation"):
+        located("here")

@@ -59,6 +59,7 @@ def test_other_groups_do_not_count(site: PluginSite) -> None:
 
 
 def test_malformed_lines_of_an_unrelated_distribution_are_not_our_concern(site: PluginSite) -> None:
+    """Case L07."""
     site.distribution("aaa-unrelated", entry_points="[console_scripts]\nno equals sign here")
     site.distribution("good", providers={"ok": "m"})
 
@@ -93,12 +94,14 @@ def test_a_file_that_is_not_text_is_a_problem_and_hurts_nobody(site: PluginSite)
 
 
 def test_odd_values_are_listed_as_they_are(site: PluginSite) -> None:
+    """Case L09."""
     site.distribution("odd", providers={"bad": "mod:P:Q extra [x", "url": "a=b"})
 
     assert [(entry.name, entry.value) for entry in found(site).entries] == [("bad", "mod:P:Q extra [x"), ("url", "a=b")]
 
 
 def test_a_shadowed_older_version_does_not_count(tmp_path: Path) -> None:
+    """Case L04."""
     new, old = PluginSite(tmp_path / "new"), PluginSite(tmp_path / "old")
     new.distribution("foo", "2.0", providers={"e2b": "foo2"})
     old.distribution("Foo", "1.0", providers={"e2b": "foo1", "old": "gone"})
@@ -116,6 +119,7 @@ def test_a_shadowing_version_without_entries_hides_those_of_the_older(tmp_path: 
 
 
 def test_an_empty_leftover_folder_does_not_hide_the_real_distribution(tmp_path: Path) -> None:
+    """Case L06."""
     leftover, real = PluginSite(tmp_path / "leftover"), PluginSite(tmp_path / "real")
     empty = leftover.directory / "bar-9.9.dist-info"
     empty.mkdir()

@@ -63,6 +63,7 @@ def test_streams_have_offsets_of_their_own_and_one_sequence() -> None:
 
 
 def test_secret_split_over_two_chunks_is_in_no_event() -> None:
+    """Case P11."""
     seen: list[SandboxEvent] = []
     made = events(seen.append, SECRET)
 
@@ -74,6 +75,7 @@ def test_secret_split_over_two_chunks_is_in_no_event() -> None:
 
 
 def test_what_was_held_back_is_told_at_the_end() -> None:
+    """Case P12."""
     seen: list[SandboxEvent] = []
     made = events(seen.append, SECRET)
 

@@ -105,6 +105,7 @@ def test_wrong_spec_is_refused_in_plain_words(fields: dict[str, Any], words: str
     ],
 )
 def test_changing_what_was_given_changes_nothing(make: Any, field: str) -> None:
+    """Case K11."""
     hosts = ["a"]
     given: dict[str, Any] = {"hosts": hosts, "deep": {"list": [hosts]}}
     made = make(given)
@@ -114,6 +115,24 @@ def test_changing_what_was_given_changes_nothing(make: Any, field: str) -> None:
     given["deep"]["list"].clear()
 
     assert dict(getattr(made, field)) == {"hosts": ("a",), "deep": {"list": (("a",),)}}
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda value: SandboxSpec(labels=value), "labels"),
+        (lambda value: SandboxCommand(command="x", environment=value), "environment"),
+    ],
+)
+def test_changing_the_texts_that_were_given_changes_nothing(make: Any, field: str) -> None:
+    """Case K11."""
+    given = {"A": "one"}
+    made = make(given)
+
+    given["A"] = "evil"
+    given["B"] = "new"
+
+    assert dict(getattr(made, field)) == {"A": "one"}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +148,7 @@ def test_changing_what_was_given_changes_nothing(make: Any, field: str) -> None:
     ],
 )
 def test_what_is_returned_cannot_be_changed(mapping: Mapping[str, Any]) -> None:
+    """Case K11."""
     with pytest.raises(TypeError):
         mapping["a"] = "evil"  # type: ignore[index] # what must not work
 
@@ -210,6 +230,7 @@ def test_argument_list_is_run_as_it_is_and_a_line_by_the_shell() -> None:
 
 @pytest.mark.parametrize("timeout", ["30", True, float("inf"), float("nan"), 1.5, -5, 0, "x", [1]])
 def test_timeout_that_is_no_positive_whole_number_is_refused(timeout: Any) -> None:
+    """Case C13."""
     with pytest.raises(SandboxConfigError, match="timeout_millis must be"):
         SandboxCommand(command="x", timeout_millis=timeout)
 
@@ -340,6 +361,7 @@ def test_event_message_is_kept_verbatim() -> None:
 
 
 def test_empty_result_claims_nothing() -> None:
+    """Case A18: no output is empty text."""
     result = SandboxResult()
 
     assert (result.exit_code, result.timed_out, result.canceled, result.succeeded) == (None, False, False, False)

@@ -33,7 +33,7 @@ from ai4j_sandbox.process import (
     ProcessExit,
     SandboxProcess,
 )
-from ai4j_sandbox.redaction import Scrubber
+from ai4j_sandbox.redaction import Scrubber, escape_controls
 from support.scripted_channel import FakeClock, Piece, ScriptedChannel, ended, err, out
 
 SECRET = "SECRETKEY1234"
@@ -439,6 +439,7 @@ def test_stdin_text_is_sent_as_utf8() -> None:
 
 
 def test_output_over_the_limit_is_told_once_for_each_stream() -> None:
+    """Case G07."""
     chunks = [(0, out("x" * 100)) for _ in range(50)] + [(0, err("e" * 3000))]
     bench = Bench(*chunks, (0, ended()), output_limit_bytes=2000)
 
@@ -617,6 +618,17 @@ def test_signal_may_be_given_without_sig() -> None:
     bench.process.kill("HUP")
 
     assert [name for _, name in bench.channel.signals] == ["SIGHUP"]
+
+
+def test_output_that_steers_a_terminal_is_kept_in_the_result_and_in_no_message() -> None:
+    """Case A12."""
+    text = "\x1b]0;owned\a\x1b[31mred\x1b[0m\n"
+    bench = Bench((0, out(text)), (0, ended()))
+
+    result = bench.process.wait()
+
+    assert result.stdout == text
+    assert [message for event in result.events if (message := event.message or "") != escape_controls(message)] == []
 
 
 def test_names_of_artifacts_cannot_steer_the_terminal_that_shows_the_events() -> None:

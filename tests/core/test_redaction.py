@@ -5,10 +5,12 @@ import html
 import json
 import random
 import shlex
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -43,11 +45,13 @@ HARMLESS_KEYS = ["author", "authors", "authored", "compass", "task", "owner", "p
 
 @pytest.mark.parametrize("key", SENSITIVE_KEYS)
 def test_key_that_contains_a_sensitive_word_is_sensitive(key: str) -> None:
+    """Cases P01 and P02: the contract's contains rule."""
     assert is_sensitive_key(key)
 
 
 @pytest.mark.parametrize("key", HARMLESS_KEYS)
 def test_other_key_is_not(key: str) -> None:
+    """Case P02."""
     assert not is_sensitive_key(key)
 
 
@@ -83,6 +87,7 @@ def test_folding_keeps_letters_and_digits() -> None:
 
 
 def test_host_can_allow_exact_names() -> None:
+    """Case P02."""
     policy = RedactionPolicy(allowed_names=frozenset(("keyboard",)))
 
     assert not policy.is_sensitive("keyboard")
@@ -92,6 +97,7 @@ def test_host_can_allow_exact_names() -> None:
 
 
 def test_labels_lose_sensitive_keys_and_blanks_around_names() -> None:
+    """Case P03."""
     labels = {" task ": "t-1", "apiToken": "x", "maxTokens": "8192", "": "y", "  ": "z", "empty": None, None: "n"}
 
     assert filter_labels(labels) == {"task": "t-1", "empty": None}
@@ -123,10 +129,13 @@ def test_labels_keep_what_the_policy_allows() -> None:
         ("amqp://:pw@h", [":pw"], ["amqp://", "@h"]),
         ("https://h/cb#access_token=abc", ["=abc"], ["https://h/cb"]),
         ("Authorization: Bearer abcdefgh12345", ["abcdefgh12345"], ["Authorization", "Bearer"]),
+        ("Cookie: a=1; session=abcdef\nHost: h", ["a=1", "abcdef"], ["Cookie: ", "\nHost: h"]),
+        ("Set-Cookie: sid=abcdef; Path=/", ["abcdef"], ["Set-Cookie: "]),
         ("Basic dXNlcjpwYXNzd29yZA==", ["dXNlcjpwYXNzd29yZA"], ["Basic "]),
     ],
 )
 def test_secret_parts_of_urls_and_headers_are_masked(text: str, gone: list[str], kept: list[str]) -> None:
+    """Case P06."""
     masked = mask_text(text)
 
     assert [part for part in gone if part in masked] == []
@@ -137,6 +146,7 @@ def test_secret_parts_of_urls_and_headers_are_masked(text: str, gone: list[str],
     "token",
     [
         "e2b_" + "0123456789abcdef" * 2 + "01234567",
+        "e2b_" + "A1b2C3d4" * 5,
         "dtn_" + "Ab3" * 20,
         "sk-proj-" + "A1b2_C3-" * 5,
         "sk-ant-api03-" + "A1b2" * 10,
@@ -144,23 +154,33 @@ def test_secret_parts_of_urls_and_headers_are_masked(text: str, gone: list[str],
         "ghp_" + "a1B2" * 9,
         "github_pat_" + "a1B2_" * 10,
         "glpat-" + "a1B2" * 5,
+        "glptt-" + "a1B2" * 10,
         "xoxb-" + "1234567890-abcdef",
+        "xapp-1-" + "A1B2C3-1234567890-abcdef",
+        "gsk_" + "a1B2" * 13,
+        "whsec_" + "a1B2" * 8,
+        "ya29." + "a0A_" * 10,
+        "SG." + "a1B2" * 5 + "." + "a1_2" * 10,
         "hf_" + "aB" * 17,
         "npm_" + "a1B2" * 9,
         "AKIA" + "ABCDEFGH23456789",
         "AIza" + "a1-_" * 9,
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "eyJhbGciOiJSU0EtT0FFUCJ9.a2V5a2V5a2V5.aXZpdg.Y2lwaGVydGV4dA.dGFnYmFzZTY0",  # encrypted: five parts
     ],
 )
 def test_known_token_shapes_are_masked_without_any_key_name(token: str) -> None:
+    """Case P16."""
     for text in (token, f"failed: {token}.", f'"{token}"', f"x={token};y", f"({token})"):
         masked = mask_text(text)
         assert token not in masked
         assert token[8:24] not in masked
+        assert token[-6:] not in masked
         assert MASK in masked
 
 
 def test_private_key_is_masked_as_a_whole() -> None:
+    """Case P16."""
     pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
 
     assert mask_text(f"before\n{pem}\nafter") == f"before\n{MASK}\nafter"
@@ -176,6 +196,7 @@ def test_private_key_is_masked_as_a_whole() -> None:
         "user@example.com",
         "/home/user/key.txt",
         "sk-short",
+        "ai4j_sandbox_e2b_connectionfailures",
         "maxTokens=8192",
         "basic idea",
         "the bearer of news",
@@ -202,6 +223,12 @@ def test_masking_twice_is_masking_once() -> None:
         ("AWS_SECRET=sk-123", f"AWS_SECRET={MASK}"),
         ("maxTokens: 8192, token: null", "maxTokens: 8192, token: null"),
         ("client_secret='abc'", f"client_secret='{MASK}'"),
+        ("Authorization: Token abcdef0123", f"Authorization: Token {MASK}"),
+        ('"Proxy-Authorization": "ApiKey abc"', f'"Proxy-Authorization": "{MASK}"'),
+        ("authorization=abc123", f"authorization={MASK}"),
+        ("authorization: required", "authorization: required"),
+        ("AccountKey=abcd1234==;Endpoint=h", f"AccountKey={MASK};Endpoint=h"),
+        ("passphrase=abc123", f"passphrase={MASK}"),
     ],
 )
 def test_named_values_in_messages_are_masked(text: str, masked: str) -> None:
@@ -212,12 +239,15 @@ def test_named_values_in_messages_are_masked(text: str, masked: str) -> None:
 
 
 def test_mapping_keeps_numbers_and_booleans_under_sensitive_keys() -> None:
+    """Case P03."""
     mapping = {"maxTokens": 8192, "max_tokens": 1, "prompt_tokens": 3, "totalTokens": 9, "useKey": True, "token": "t"}
 
     assert mask_value(mapping) == {**mapping, "token": MASK}
 
 
 def test_nested_values_are_masked_and_the_input_is_not_changed() -> None:
+    """Case P14."""
+
     @dataclass
     class Box:
         password: str
@@ -245,6 +275,7 @@ def test_nested_values_are_masked_and_the_input_is_not_changed() -> None:
 
 
 def test_cycle_ends() -> None:
+    """Case P14."""
     value: dict[str, Any] = {"token": "t"}
     value["self"] = value
 
@@ -258,6 +289,7 @@ def test_same_value_in_two_places_is_no_cycle() -> None:
 
 
 def test_fifty_levels_down_is_masked_too() -> None:
+    """Case P14."""
     value: Any = {"token": "t"}
     for _ in range(50):
         value = {"down": [value]}
@@ -266,6 +298,37 @@ def test_fifty_levels_down_is_masked_too() -> None:
 
     assert "'t'" not in masked
     assert MASK in masked
+
+
+def test_named_tuple_is_masked_by_its_names() -> None:
+    class Login(NamedTuple):
+        password: str
+        user: str
+
+    assert mask_value([Login(password="p", user="u")]) == [{"password": MASK, "user": "u"}]
+
+
+@pytest.mark.parametrize("value", [memoryview(b"raw"), Path("/p"), ValueError("p"), deque(["p"])])
+def test_object_of_any_type_under_a_sensitive_key_is_masked(value: object) -> None:
+    masked = mask_value({"token": value, "note": 1})
+
+    assert masked in ({"token": MASK, "note": 1}, {"token": MASK.encode(), "note": 1})
+
+
+def test_chain_of_objects_without_end_is_masked_as_far_as_it_is_shown() -> None:
+    @dataclass
+    class Link:
+        token: str
+        following: object
+
+    chain: object = None
+    for _ in range(5000):
+        chain = Link(CANARY, chain)
+
+    masked = repr(mask_value(chain))
+
+    assert "[too deep]" in masked
+    assert CANARY not in masked
 
 
 def test_read_only_mapping_is_masked_like_any_other() -> None:
@@ -277,7 +340,12 @@ def test_read_only_mapping_is_masked_like_any_other() -> None:
 SECRET = "SECRETKEY1234"
 
 
-@pytest.mark.parametrize("secret", ['p%ss w"rd/1', SECRET, "ünï côde", "a'b\\c d", "line1x\nline2y"])
+def printf_q(text: str) -> str:
+    """Return `text` as bash's ``printf %q`` writes what has no control characters."""
+    return "".join(sign if sign.isalnum() or sign in "_@%+=:,./-\n" else f"\\{sign}" for sign in text)
+
+
+@pytest.mark.parametrize("secret", ['p%ss w"rd/1', "a&b<c zq81", SECRET, "ünï côde", "a'b\\c d", "line1x\nline2y"])
 @pytest.mark.parametrize(
     "spell",
     [
@@ -287,6 +355,13 @@ SECRET = "SECRETKEY1234"
         quote_plus,
         lambda text: json.dumps(text),
         lambda text: json.dumps(text, ensure_ascii=False),
+        lambda text: json.dumps(json.dumps(text)),
+        lambda text: repr(json.dumps(text)),
+        lambda text: json.dumps(text).replace("/", "\\/"),  # PHP
+        lambda text: json.dumps(text).replace("&", "\\u0026").replace("<", "\\u003c"),  # Go
+        lambda text: quote(quote(text, safe=""), safe=""),
+        lambda text: text.encode().hex().upper(),
+        printf_q,
         repr,
         shlex.quote,
         lambda text: base64.b64encode(text.encode()).decode(),
@@ -297,6 +372,7 @@ SECRET = "SECRETKEY1234"
     ],
 )
 def test_known_secret_is_masked_in_every_spelling(secret: str, spell: Any) -> None:
+    """Case P09."""
     spelled = spell(secret)
 
     masked = Scrubber([secret]).text(f"<<{spelled}>>")
@@ -307,16 +383,29 @@ def test_known_secret_is_masked_in_every_spelling(secret: str, spell: Any) -> No
 
 
 def test_parts_of_a_structured_secret_are_masked_but_not_its_punctuation() -> None:
+    """Case P08."""
     scrubber = Scrubber(['{\n  "n": 5,\n  "pass": "zq81xv77", "more": ["yr92yw88"]\n}'])
 
     assert scrubber.text("n: 5 pass: zq81xv77 { }") == f"n: 5 pass: {MASK} {{ }}"
     assert scrubber.text("it was yr92yw88") == f"it was {MASK}"
 
 
-def test_lines_of_a_secret_file_are_masked_on_their_own() -> None:
-    scrubber = Scrubber(["user: someone\npassword: zq81xv77\n"])
-
-    assert "zq81xv77" not in scrubber.text("it was zq81xv77")
+@pytest.mark.parametrize(
+    ("secret", "part"),
+    [
+        ("user: someone\npassword: zq81xv77\n", "zq81xv77"),
+        ("a: b\r\npassword: 'zq81xv77'  # the old one\r\n", "zq81xv77"),
+        ('{"private_key": "-----BEGIN KEY-----\\nMIIEvQIBADAN\\n-----END KEY-----\\n"}', "MIIEvQIBADAN"),
+        ('{"inner": "{\\"pass\\": \\"zq81xv77\\"}"}', "zq81xv77"),
+        ('{"pin": 48151623}', "48151623"),
+        ("postgres://user:zq81xv77@host/db", "zq81xv77"),
+        ("postgres://user:zq81%40xv77@host/db", "zq81@xv77"),
+    ],
+)
+def test_part_of_a_secret_with_a_structure_is_masked_on_its_own(secret: str, part: str) -> None:
+    assert (
+        Scrubber([secret]).text(f"it was <{part}>, true, user@host {{ }}") == "it was <[redacted]>, true, user@host { }"
+    )
 
 
 @pytest.mark.parametrize("secret", [None, "", "a", "abc"])
@@ -370,6 +459,7 @@ def fed(scrubber: Scrubber, chunks: list[bytes]) -> bytes:
     ],
 )
 def test_stream_hides_secrets_and_loses_nothing(chunks: list[bytes], shown: bytes) -> None:
+    """Cases P11 and P12."""
     assert fed(Scrubber([SECRET]), chunks) == shown
 
 

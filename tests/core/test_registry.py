@@ -163,6 +163,7 @@ def test_the_plugin_may_be_an_object_in_a_module(site: PluginSite, registry: San
 def test_a_broken_plugin_next_to_a_good_one(
     site: PluginSite, registry: SandboxRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Case L01."""
     site.distribution("broken", "0.3", providers={"boom": "nosuchmod:P"})
     site.distribution("good", providers={"ok": "ok_hooks"})
     site.provider_module("ok_hooks", "ok")
@@ -180,6 +181,7 @@ def test_a_broken_plugin_next_to_a_good_one(
 
 
 def test_the_strict_switch_raises_for_a_broken_plugin(site: PluginSite) -> None:
+    """Case L01."""
     site.distribution("broken", providers={"boom": "nosuchmod:P"})
 
     with pytest.raises(ProviderLoadError, match=r"'boom' of broken 1\.0"):
@@ -213,6 +215,7 @@ def test_whatever_a_plugin_does_when_imported_stays_with_it(
 
 @pytest.mark.parametrize("value", ["mod:P:Q extra [x", "mod-with-dash", ":P", "mod:", "../evil", "mod P"])
 def test_a_value_that_is_no_reference_is_a_problem(site: PluginSite, registry: SandboxRegistry, value: str) -> None:
+    """Case L09."""
     site.distribution("odd", providers={"bad": value})
 
     [problem] = registry.problems()
@@ -321,6 +324,7 @@ def test_the_providers_own_errors_are_not_wrapped() -> None:
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_two_distributions_that_claim_one_id_are_both_refused_by_name(tmp_path: Path, swapped: bool) -> None:
+    """Case L03."""
     one, other = PluginSite(tmp_path / "one"), PluginSite(tmp_path / "other")
     one.distribution("a", providers={"e2b": "x:P"})
     other.distribution("b", "2.0", providers={"E2B": "y:P"})
@@ -553,6 +557,7 @@ def test_many_threads_that_ask_at_once_get_one_answer(site: PluginSite, registry
 
 
 def test_listing_loads_no_provider_and_no_http_library(site: PluginSite) -> None:
+    """Case L11."""
     site.distribution("good", providers={"ok": "ok_hooks"})
     site.provider_module("ok_hooks", "ok")
     program = """

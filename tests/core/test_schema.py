@@ -108,6 +108,16 @@ def test_result_carries_plain_text_output_once() -> None:
     }
 
 
+def test_nul_in_output_and_events_survives_json_text() -> None:
+    """Case A07: nothing is cut at the NUL."""
+    event = SandboxEvent(type=SandboxEventType.COMMAND_OUTPUT, stream=OutputStream.STDOUT, data=b"a\0b\n")
+    result = SandboxResult(command_id="c", exit_code=0, stdout="a\0b\n", events=[event])
+
+    loaded = load_result(json.loads(json.dumps(dump(result))))
+
+    assert (loaded.stdout, [kept.data for kept in loaded.events]) == ("a\0b\n", [b"a\0b\n"])
+
+
 def test_documents_of_the_java_original_load() -> None:
     command = load_command(
         {"commandId": " c1 ", "command": "mvn test", "workingDirectory": None, "timeoutMillis": 0, "stdin": None}

@@ -297,6 +297,7 @@ def test_closing_what_is_gone_already_is_success(gone: SandboxException) -> None
 
 
 def test_close_from_ten_threads_destroys_once() -> None:
+    """Case H06."""
     barrier = threading.Barrier(10)
     session = SmallSession()
     errors: list[BaseException] = []

@@ -117,8 +117,31 @@ def test_importing_the_core_loads_nothing_but_its_root() -> None:
 
 
 def test_listing_providers_loads_hook_modules_only() -> None:
+    """Case L11."""
     loaded = loaded_by("from ai4j_sandbox import default_registry\ndefault_registry().infos()")
 
     plugins = {name for name in loaded if name.startswith("ai4j_") and name.partition(".")[0] != "ai4j_sandbox"}
     assert {name for name in plugins if "." in name and not name.endswith(".hooks")} == set()
     assert loaded.isdisjoint({"requests", "urllib3", "http.client", "marshmallow"})
+
+
+@pytest.mark.parametrize(
+    ("package", "provider"),
+    [
+        ("ai4j_sandbox_e2b", "E2BSandboxProvider"),
+        ("ai4j_sandbox_cubesandbox", "CubeSandboxProvider"),
+        ("ai4j_sandbox_daytona", "DaytonaSandboxProvider"),
+    ],
+)
+def test_calling_a_control_plane_does_not_load_requests(package: str, provider: str) -> None:
+    program = f"""
+import socket
+from {package} import {provider}
+
+with socket.create_server(("127.0.0.1", 0)) as unused:
+    port = unused.getsockname()[1]
+health = {provider}(api_url=f"http://127.0.0.1:{{port}}", api_key="key").health()
+assert "could not connect" in health.summary, health
+"""
+
+    assert loaded_by(program).isdisjoint({"requests", "urllib3", "http.client"})

@@ -52,7 +52,7 @@ from ai4j_sandbox import SandboxCommand, default_registry
 
 registry = default_registry()
 info = registry.info("sample")
-print(info.provider_id, info.distribution, info.version, info.isolation.name)
+print(info.provider_id, info.distribution, info.version, info.isolation.name, info.location)
 print("ai4j_sandbox_sample.provider" in sys.modules, "sample" in [problem.name for problem in registry.problems()])
 with registry.create_session(provider_id="sample") as session:
     print(session.execute(SandboxCommand(command="echo $((6 * 7))")).stdout, end="")
@@ -60,7 +60,7 @@ print("requests" in sys.modules)
 """
 
     assert printed_by(program, installed).splitlines() == [
-        "sample ai4j-sandbox-sample 0.1.0 NONE",
+        "sample ai4j-sandbox-sample 0.1.0 NONE this-machine",
         "False False",
         "42",
         "False",

@@ -6,6 +6,7 @@ For tests of single answers; the emulator is there for everything that has to re
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -36,10 +37,13 @@ class DaytonaStub:
 
     Paths are those of the control API (``GET /sandbox/id-1``) and of the toolbox (``POST /id-1/process/execute``).
     What is not given is 404.
+
+    Args:
+        tls: Speak TLS, with the certificate in this context.
     """
 
-    def __init__(self, answers: Mapping[str, Answer | list[Answer]]) -> None:
-        self.http = HttpStub(self._answer)
+    def __init__(self, answers: Mapping[str, Answer | list[Answer]], *, tls: ssl.SSLContext | None = None) -> None:
+        self.http = HttpStub(self._answer, tls=tls)
         self._answers = {call: list(given) if isinstance(given, list) else [given] for call, given in answers.items()}
         self._otherwise: list[Answer] = []
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .errors import ModelTimeoutError as ModelTimeoutError
     from .errors import ModelUnreachableError as ModelUnreachableError
     from .errors import SandboxDetachedError as SandboxDetachedError
+    from .errors import SessionBusyError as SessionBusyError
     from .errors import SessionStoreError as SessionStoreError
     from .errors import ToolError as ToolError
     from .event import AgentEvent as AgentEvent
@@ -175,6 +176,7 @@ _EXPORTS = {
         "ModelTimeoutError",
         "ModelUnreachableError",
         "SandboxDetachedError",
+        "SessionBusyError",
         "SessionStoreError",
         "ToolError",
     ),
@@ -343,6 +345,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "SandboxDetachedError",
     "SandboxPlan",
     "SandboxSource",
+    "SessionBusyError",
     "SessionStoreError",
     "SqlSessionStore",
     "StopReason",

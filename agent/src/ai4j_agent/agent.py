@@ -25,7 +25,7 @@ from ai4j_sandbox.frozen import empty_mapping, freeze
 from ai4j_sandbox.redaction import Scrubber
 
 from .conversation import Message, Role, ToolCall
-from .errors import AgentConfigError, AgentControlFlowError, AgentError, ModelTimeoutError
+from .errors import AgentConfigError, AgentControlFlowError, AgentError, ModelTimeoutError, SessionStoreError
 from .event import AgentEventType
 from .event_log import AgentEventLog
 from .model_client import ModelClient, ModelRequest, ModelResponse, TextCallback, TokenUsage
@@ -171,7 +171,7 @@ class Agent:
 
         Raises:
             AgentConfigError: This agent has no store, or the store has no such session.
-            SessionStoreError: It could not be read.
+            SessionStoreError: It could not be read, or another one is in its place.
             EventLogTamperedError: Its event log was changed.
         """
         if self.store is None:
@@ -179,6 +179,8 @@ class Agent:
         snapshot = self.store.load(session_id)
         if snapshot is None:
             raise AgentConfigError(f"session {session_id!r} not found in the store")
+        if snapshot.session_id != session_id.strip():
+            raise SessionStoreError(f"the store holds session {snapshot.session_id!r} in the place of {session_id!r}")
         return self.restore_session(snapshot)
 
     # --- running --------------------------------------------------------------------------------------------------
@@ -203,6 +205,7 @@ class Agent:
 
         Raises:
             AgentApprovalRequiredError: A tool call has to be approved; see `resume`.
+            SessionBusyError: Another run of the session has not ended.
             SandboxDetachedError: The session's sandbox is not live. The model was not asked.
             ModelClientError: The model could not be asked.
             SandboxSessionLostError, SandboxCleanupError: The sandbox died, or could not be destroyed.
@@ -210,12 +213,13 @@ class Agent:
         if session is None:
             with self.new_session() as own:
                 return self.run(text, session=own, on_text=on_text, deadline=deadline, origin=origin)
-        session.require_attached()
-        for call in session.unanswered_calls():
-            note = "HOST_INPUT_REQUIRED: this call was not run; the host went on without it"
-            session.remember(Message.tool_output(call.call_id, note))
-        session.remember(Message.user(text))
-        return _Run(self, session, on_text, self._deadline(deadline), origin).to_its_end()
+        with session.running():
+            session.require_attached()
+            for call in session.unanswered_calls():
+                note = "HOST_INPUT_REQUIRED: this call was not run; the host went on without it"
+                session.remember(Message.tool_output(call.call_id, note))
+            session.remember(Message.user(text))
+            return _Run(self, session, on_text, self._deadline(deadline), origin).to_its_end()
 
     def resume(
         self,
@@ -234,13 +238,15 @@ class Agent:
 
         Raises:
             AgentConfigError: No call waits.
+            SessionBusyError: Another run of the session has not ended.
             AgentApprovalRequiredError: Another call has to be approved.
         """
-        session.require_attached()
-        if not session.unanswered_calls():
-            raise AgentConfigError(f"session {session.session_id} waits for no tool call")
-        run = _Run(self, session, on_text, self._deadline(deadline), CallOrigin.MODEL)
-        return run.to_its_end(approvals or {})
+        with session.running():
+            session.require_attached()
+            if not session.unanswered_calls():
+                raise AgentConfigError(f"session {session.session_id} waits for no tool call")
+            run = _Run(self, session, on_text, self._deadline(deadline), CallOrigin.MODEL)
+            return run.to_its_end(dict(approvals or {}))
 
     def execute_tool(self, session: AgentSession, call: ToolCall, *, approved: bool = False) -> ToolResult:
         """Run one tool call of the host's own; it passes the policy like any other."""
@@ -283,7 +289,7 @@ class _Run:
         self._usage = TokenUsage()
         self._said = ""
 
-    def to_its_end(self, approvals: Mapping[str, bool] | None = None) -> AgentResult:
+    def to_its_end(self, approvals: dict[str, bool] | None = None) -> AgentResult:
         """Run, and save the session whatever happens."""
         try:
             reason = self._loop(approvals)
@@ -301,7 +307,7 @@ class _Run:
             session_id=self._session.session_id,
         )
 
-    def _loop(self, approvals: Mapping[str, bool] | None) -> StopReason:
+    def _loop(self, approvals: dict[str, bool] | None) -> StopReason:
         if approvals is not None and (reason := self._answer_calls(approvals)):
             return reason
         while True:
@@ -366,14 +372,17 @@ class _Run:
         facts = {"attempt": attempt, "delayMillis": round(seconds * 1000)}
         self._tell(AgentEventType.MODEL_RETRY, reason, facts)
 
-    def _answer_calls(self, approvals: Mapping[str, bool]) -> StopReason | None:
-        """Run the calls that have no output, one after the other, and remember each output at once."""
+    def _answer_calls(self, approvals: dict[str, bool]) -> StopReason | None:
+        """Run the calls that have no output, one after the other, and remember each output at once.
+
+        A word of the host is for one call: a model may give the same id to another one.
+        """
         limit = self._agent.limits.max_tool_calls
         for call in self._session.unanswered_calls():
             if limit is not None and self._tool_calls >= limit:
                 return StopReason.MAX_TOOL_CALLS
             self._tool_calls += 1
-            output = self._output_of(call, approvals.get(call.call_id))
+            output = self._output_of(call, approvals.pop(call.call_id, None))
             self._session.remember(Message.tool_output(call.call_id, output))
         return None
 
@@ -398,8 +407,10 @@ class _Run:
         self._tell(AgentEventType.ERROR, f"run ended with {kind}{detail}")
         try:
             self._session.save()
-        except AgentError as failure:
-            _log.warning("session %s was not saved: %s", self._session.session_id, failure.message)
+        # A store is foreign code; what it says may quote what it was given.
+        except Exception as failure:  # noqa: BLE001
+            said = failure.message if isinstance(failure, AgentError) else type(failure).__name__
+            _log.warning("session %s was not saved: %s", self._session.session_id, said)
 
     def _tell(self, kind: AgentEventType, message: str, payload: Mapping[str, Any] | None = None) -> None:
         self._session.publish(kind, message, payload, turn_id=self._turn_id, step=self._steps)

@@ -55,6 +55,7 @@ LONGEST_PAUSE = 60.0
 
 LONGEST_ANSWER = 32 * 1024 * 1024
 LONGEST_ERROR = 64 * 1024
+_PIECE = 16 * 1024
 _SHOWN_CHARACTERS = 500
 _RETRIED_STATUS = frozenset((429, 503))
 
@@ -136,6 +137,7 @@ class ChatCompletionsClient:
         headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream" if self._stream else "application/json",
+            "Accept-Encoding": "identity",  # a small answer cannot unfold into a large one
             "User-Agent": "ai4j-agent",
             **self._headers,
         }
@@ -163,6 +165,7 @@ class ChatCompletionsClient:
     @contextmanager
     def _post(self, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Iterator[requests.Response]:
         import requests
+        from urllib3.exceptions import HTTPError, ReadTimeoutError
 
         if deadline.expired:
             raise ModelTimeoutError("no time left to ask the model")
@@ -180,9 +183,9 @@ class ChatCompletionsClient:
         # What requests and urllib3 say may quote headers or the address; only the kind gets through.
         except requests.ConnectTimeout:
             raise ModelUnreachableError("the model service could not be reached in time") from None
-        except requests.Timeout:
+        except (requests.Timeout, ReadTimeoutError):
             raise _timed_out(deadline, "the model service fell silent") from None
-        except requests.RequestException as error:
+        except (requests.RequestException, HTTPError) as error:
             raise _broken_connection(error, deadline) from None
 
     def _session(self) -> requests.Session:
@@ -249,8 +252,9 @@ def _feed(completion: StreamedCompletion, events: list[str], on_text: TextCallba
 
 
 def _bounded_chunks(response: requests.Response, limit: int, deadline: Deadline) -> Iterator[bytes]:
+    """Yield what arrives as it arrives. `iter_content` would read an answer that is not chunked to its end first."""
     total = 0
-    for chunk in response.iter_content(chunk_size=None):
+    while chunk := response.raw.read1(_PIECE, decode_content=True):
         total += len(chunk)
         if total > limit:
             raise ModelProtocolError(f"the answer is longer than {limit} bytes")
@@ -309,7 +313,7 @@ def _json(data: bytes) -> Any:
         raise ModelProtocolError("the answer is not JSON") from None
 
 
-def _broken_connection(error: requests.RequestException, deadline: Deadline) -> ModelClientError:
+def _broken_connection(error: Exception, deadline: Deadline) -> ModelClientError:
     from urllib3.exceptions import NewConnectionError
 
     reason = getattr(error.args[0], "reason", None) if error.args else None
@@ -352,7 +356,7 @@ def _request_id(response: requests.Response) -> str | None:
 
 def _secrets(headers: Mapping[str, str]) -> list[str]:
     """The values of all headers that are not plainly public."""
-    public = ("content-type", "accept", "user-agent")
+    public = ("content-type", "accept", "accept-encoding", "user-agent")
     private = [value for name, value in headers.items() if name.lower() not in public]
     return [*private, *(value.removeprefix("Bearer ") for value in private)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ai4j_sandbox.frozen import thaw
@@ -66,13 +67,22 @@ def parse_response(data: Any, *, request_id: str | None = None) -> ModelResponse
         raise ModelProtocolError("the answer is not a chat completion", request_id=request_id) from None
 
 
+@dataclass(slots=True)
+class _BegunCall:
+    """A tool call of which pieces have come."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
 class StreamedCompletion:
     """Puts a streamed answer together. Ends with ``[DONE]`` or a finish reason; anything else is a broken stream."""
 
     def __init__(self, *, request_id: str | None = None) -> None:
         self._request_id = request_id
         self._text: list[str] = []
-        self._calls: dict[Any, dict[str, str]] = {}  # in the order in which they began
+        self._calls: dict[Any, _BegunCall] = {}  # in the order in which they began
         self._finish_reason: str | None = None
         self._usage = TokenUsage()
         self._model: str | None = None
@@ -102,7 +112,7 @@ class StreamedCompletion:
         """
         if not self._done and self._finish_reason is None:
             raise ModelProtocolError("the stream ended before the answer was complete", request_id=self._request_id)
-        calls = tuple(_streamed_call(call) for call in self._calls.values())
+        calls = tuple(_tool_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values())
         return ModelResponse(
             message=Message(role=Role.ASSISTANT, text="".join(self._text), tool_calls=calls),
             finish_reason=self._finish_reason,
@@ -129,19 +139,19 @@ class StreamedCompletion:
     def _collect_calls(self, pieces: Iterable[Mapping[str, Any]]) -> None:
         for piece in pieces:
             call_id = _id(piece.get("id"))
-            call = self._calls.setdefault(self._place(piece, call_id), {"id": "", "name": "", "arguments": ""})
+            call = self._calls.setdefault(self._place(piece, call_id), _BegunCall())
             function = piece.get("function") or {}
             name = _text(function.get("name"))
-            call["id"] = call["id"] or call_id
-            call["name"] += "" if name == call["name"] else name  # some services say it in every piece
-            call["arguments"] += _arguments(function.get("arguments"))
+            call.id = call.id or call_id
+            call.name += "" if name == call.name else name  # some services say it in every piece
+            call.arguments.append(_arguments(function.get("arguments")))
 
     def _place(self, piece: Mapping[str, Any], call_id: str) -> Any:
         """Which call a piece belongs to. Services that give no index begin a call with a new id, or with a name."""
         if piece.get("index") is not None:
             return piece["index"]
         if call_id:
-            return next((place for place, call in self._calls.items() if call["id"] == call_id), call_id)
+            return next((place for place, call in self._calls.items() if call.id == call_id), call_id)
         begins = not self._calls or (piece.get("function") or {}).get("name")
         return f"call {len(self._calls)}" if begins else next(reversed(self._calls))
 
@@ -174,14 +184,13 @@ def _call(item: Mapping[str, Any]) -> ToolCall:
     function = item["function"]
     if not isinstance(function["name"], str):
         raise TypeError("a call without a name")
-    call = {"id": _id(item.get("id")), "name": function["name"], "arguments": _arguments(function.get("arguments"))}
-    return _streamed_call(call)
+    return _tool_call(_id(item.get("id")), function["name"], _arguments(function.get("arguments")))
 
 
-def _streamed_call(call: Mapping[str, str]) -> ToolCall:
+def _tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
     """A call without an id gets one of ours, so that its output can be paired."""
-    named = {"call_id": call["id"]} if call["id"] else {}
-    return ToolCall(name=call["name"], arguments=call["arguments"] or "{}", **named)
+    named = {"call_id": call_id} if call_id else {}
+    return ToolCall(name=name, arguments=arguments or "{}", **named)
 
 
 def _usage(data: Any) -> TokenUsage:

@@ -20,7 +20,7 @@ from ai4j_sandbox.frozen import freeze
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 
 from .conversation import Message, Role, ToolCall
-from .errors import AgentConfigError, ToolError
+from .errors import AgentConfigError
 from .model_client import ModelRequest, ModelResponse
 from .model_json import parsed_json
 from .permission import ToolEffect
@@ -100,16 +100,13 @@ class PythonTool:
         """Run the program.
 
         Raises:
-            ToolError: It is no text, or there is nowhere to run it.
+            ToolError: There is nowhere to run it.
             SandboxException: The sandbox failed.
         """
-        program = arguments["code"]
-        if not isinstance(program, str):
-            raise ToolError(f"code must be text, got {type(program).__name__}")
         # By stdin, because an argument has a limit of 128 KiB; unbuffered, so that a stopped program's output is there.
         command = SandboxCommand(
             command=("python3", "-u", "-"),
-            stdin=program,
+            stdin=arguments["code"],
             timeout_millis=max(1, round(self.timeout_seconds * 1000)),
             metadata={"tool": PYTHON_TOOL},
         )

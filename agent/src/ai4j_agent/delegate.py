@@ -16,11 +16,12 @@ from .permission import (
     AgentPermissionRequest,
     CallOrigin,
 )
+from .redacted import without_known_secrets
 from .session import AgentSession
 from .tools import ToolContext, ToolPlacement
 
 if TYPE_CHECKING:
-    from .agent import Agent
+    from .agent import Agent, AgentResult
 
 _PARAMETERS: Mapping[str, Any] = freeze(
     {
@@ -34,14 +35,14 @@ _PARAMETERS: Mapping[str, Any] = freeze(
 
 @dataclass(frozen=True, slots=True)
 class BorrowedSandbox:
-    """A sandbox source that lends the sandbox of another session, which keeps and closes it."""
+    """A sandbox source that lends the sandbox of another session, which keeps and closes it.
+
+    Attributes:
+        environment: What the policy was told of the lender's call; a sandbox elsewhere is not used.
+    """
 
     lender: AgentSession
-
-    @property
-    def provider_id(self) -> str:
-        """Whose sandbox it is."""
-        return self.lender.sandbox_provider_id or "unknown"
+    environment: AgentExecutionEnvironment
 
     @property
     def lends(self) -> bool:
@@ -86,7 +87,7 @@ class DelegateTool:
                 result = delegate.run(
                     arguments["task"], session=session, deadline=context.deadline, origin=CallOrigin.DELEGATED
                 )
-                return result.output
+                return _told(result, session)
         finally:
             caller.publish(AgentEventType.HANDOFF_END, f"from {self.name}", facts)
 
@@ -94,7 +95,16 @@ class DelegateTool:
         scrubber = context.session.scrubber
         if context.environment is AgentExecutionEnvironment.LOCAL:
             return self.agent.new_session(scrubber=scrubber)
-        return self.agent.new_session(scrubber=scrubber, sandbox_source=BorrowedSandbox(context.session))
+        borrowed = BorrowedSandbox(context.session, context.environment)
+        return self.agent.new_session(scrubber=scrubber, sandbox_source=borrowed)
+
+
+def _told(result: AgentResult, session: AgentSession) -> str:
+    """What the delegate says, without the secrets that only it knows, and that it was stopped if it was."""
+    output = without_known_secrets(result.output, session.scrubber)
+    if result.answered:
+        return output
+    return f"{output}\n[stopped before its task was done: {result.stop_reason}]".lstrip()
 
 
 def _nobody(request: AgentPermissionRequest, decision: AgentPermissionDecision) -> bool:

@@ -6,6 +6,7 @@
     ├── AgentControlFlowError      leaves the run and reaches the host: only the host can go on
     │   ├── AgentApprovalRequiredError   somebody has to approve a tool call
     │   └── SandboxDetachedError         the session's sandbox is not live
+    ├── SessionBusyError           another run of the session has not ended
     ├── EventLogTamperedError      the event log is not the one that was written
     ├── SessionStoreError          a snapshot could not be stored or read
     ├── ToolError                  a tool's own refusal, in words for the model
@@ -16,14 +17,15 @@
         ├── BlueprintLoadError         the document is no blueprint
         └── BlueprintRefusedError      the host does not allow what it declares
 
-Every text is masked on the way in; a foreign error whose text may quote a secret is not kept as the cause.
+Every text is masked on the way in, and control characters in it are escaped; a foreign error whose text may quote a
+secret is not kept as the cause.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from ai4j_sandbox.redaction import Scrubber, mask_message
+from ai4j_sandbox.redaction import Scrubber, escape_controls, mask_message
 
 if TYPE_CHECKING:
     from .blueprint.report import BlueprintReport
@@ -40,18 +42,23 @@ class AgentError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        self.message = mask_message(message)
-        self.hint = None if hint is None else mask_message(hint)
+        self.message = _shown(message)
+        self.hint = None if hint is None else _shown(hint)
         super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
     def scrubbed(self, scrubber: Scrubber) -> Self:
-        """Mask the scrubber's secrets in the message too, and return the error itself."""
+        """Mask the scrubber's secrets in message and hint too, and return the error itself."""
         self.message = scrubber.text(self.message)
+        self.hint = None if self.hint is None else scrubber.text(self.hint)
         self.args = (self.message,)
         return self
+
+
+def _shown(text: str) -> str:
+    return mask_message(escape_controls(text, keep="\n\t"))
 
 
 class AgentConfigError(AgentError, ValueError):
@@ -92,6 +99,10 @@ class AgentApprovalRequiredError(_Refusal, AgentControlFlowError):
 
 class SandboxDetachedError(AgentControlFlowError):
     """The session has a sandbox that is not live, so nothing is executed, least of all on the host."""
+
+
+class SessionBusyError(AgentError):
+    """Another run of the session has not ended: two would run each other's tool calls."""
 
 
 class EventLogTamperedError(AgentError):

@@ -1,7 +1,7 @@
 """What happens in an agent session, and how the log keeps it.
 
-An event tells *that* something happened and to what: names, ids, sizes, decisions. What was said is in the
-conversation, never in an event.
+An event tells *that* something happened and to what: names, ids, sizes, decisions, and why a call failed. What was said
+is in the conversation, never in an event.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from ai4j_sandbox.frozen import freeze, thaw
-from ai4j_sandbox.redaction import Scrubber, mask_value
+from ai4j_sandbox.redaction import Scrubber, escape_controls, mask_value
 
 from .errors import AgentConfigError
 from .redacted import with_texts
@@ -68,10 +68,10 @@ class AgentEvent:
         object.__setattr__(self, "payload", json_data(self.payload))
 
     def redacted(self, scrubber: Scrubber) -> Self:
-        """Return the event with known secrets, and what looks like one, masked, and without control characters."""
+        """Return the event with known secrets, and what looks like one, masked, and control characters escaped."""
 
         def masked(text: str) -> str:
-            return _printable(scrubber.text(text))
+            return escape_controls(scrubber.text(text), keep="\n\t")
 
         message = None if self.message is None else masked(self.message)
         return replace(self, message=message, payload=with_texts(mask_value(thaw(self.payload)), masked))
@@ -95,7 +95,11 @@ class AgentSessionEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHead:
-    """The last link of a log: whoever keeps it elsewhere can tell that the end was cut off."""
+    """The seal of a log's end: whoever keeps it elsewhere can tell that the end was cut off.
+
+    Attributes:
+        sequence: Number of the last event; 0 for an empty log.
+    """
 
     sequence: int
     hash: str
@@ -111,8 +115,3 @@ def json_data(value: Any) -> Any:
         return freeze(json.loads(json.dumps(thaw(value), allow_nan=False)))
     except (RecursionError, TypeError, ValueError):
         raise AgentConfigError(f"JSON data is needed, got {type(value).__name__} with something else inside") from None
-
-
-def _printable(text: str) -> str:
-    """Drop control characters, so that showing an event cannot drive a terminal."""
-    return "".join(character for character in text if character.isprintable() or character in "\n\t")

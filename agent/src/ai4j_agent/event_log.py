@@ -1,9 +1,9 @@
 """A session's events, each chained to the one before, so that a log changed afterwards shows it.
 
-Each link is the SHA-256 of canonical JSON over the previous link, the number, the time and the event. The head (number
-and link of the last event) is stored beside the events, so that a cut end shows too. With a `seal_key` the links are
-HMACs, which somebody who can write the store but lacks the key cannot forge; without one, keep `head` elsewhere and
-pass it to `verify`.
+Each link is the SHA-256 of canonical JSON over the previous link, the number, the time and the event. The head, a
+digest of the last number and link, is stored beside the events, so that a cut end shows too. With a `seal_key` links
+and head are HMACs, which somebody who can write the store but lacks the key can neither forge nor make for a shorter
+log; a whole older snapshot put back shows only against a `head` that was kept elsewhere and is passed to `verify`.
 
 Rules:
 
@@ -18,9 +18,10 @@ import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from ai4j_sandbox.binding import WallClock, epoch_millis
 from ai4j_sandbox.redaction import Scrubber
@@ -80,7 +81,7 @@ class AgentEventLog:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: list[AgentSessionEvent] = []
-        self._head: LogHead | None = LogHead(sequence=0, hash=GENESIS_HASH)
+        self._head: LogHead | None = self._head_at(0, GENESIS_HASH)
 
     def __call__(self, event: AgentEvent) -> None:
         self.append(event)
@@ -96,7 +97,7 @@ class AgentEventLog:
 
     @property
     def head(self) -> LogHead | None:
-        """The last link; ``None`` after restoring a log that had none."""
+        """The seal of the log's end; ``None`` after restoring a log that had none."""
         return self._head
 
     @property
@@ -124,7 +125,7 @@ class AgentEventLog:
             )
             entry = replace(entry, hash=self._seal(entry, entry.previous_hash or GENESIS_HASH))
             self._entries.append(entry)
-            self._head = _head_of(entry)
+            self._head = self._head_at(entry.sequence, entry.hash or GENESIS_HASH)
             return entry
 
     def restore(self, entries: Sequence[AgentSessionEvent], head: LogHead | None) -> None:
@@ -137,7 +138,7 @@ class AgentEventLog:
         """Forget everything and start anew."""
         with self._lock:
             self._entries = []
-            self._head = LogHead(sequence=0, hash=GENESIS_HASH)
+            self._head = self._head_at(0, GENESIS_HASH)
 
     def verify(self, anchor: LogHead | None = None) -> ChainVerification:
         """Check every link, and the end.
@@ -157,7 +158,7 @@ class AgentEventLog:
         if verification.valid:
             verification = self._verify_head(entries, head)
         if verification.valid and anchor is not None:
-            verification = _verify_anchor(entries, anchor)
+            verification = self._verify_anchor(entries, anchor)
         if verification.valid and any(entry.hash is None for entry in entries):
             return _broken(0, ChainFault.UNSEALED, entries[0], "was written without a seal")
         return verification
@@ -192,9 +193,21 @@ class AgentEventLog:
             return _missing(len(entries), ChainFault.TRUNCATED, detail)
         if last and sequence > head.sequence:
             return _broken(_index_after(entries, head), ChainFault.ADDED, last, "lies beyond the head of the log")
-        if last and head.hash != self._last_link(entries):
-            return _broken(len(entries) - 1, ChainFault.EDITED, last, "does not match the head of the log")
-        return INTACT
+        if head == self._head_at(sequence, self._last_link(entries)):
+            return INTACT
+        if last is None:
+            return _missing(0, ChainFault.TRUNCATED, "the head of the empty log is not its own")
+        return _broken(len(entries) - 1, ChainFault.EDITED, last, "does not match the head of the log")
+
+    def _verify_anchor(self, entries: Sequence[AgentSessionEvent], anchor: LogHead) -> ChainVerification:
+        if anchor.sequence == 0:
+            return INTACT
+        for index, entry in enumerate(entries):
+            if entry.sequence == anchor.sequence:
+                if anchor == self._head_at(entry.sequence, entry.hash or GENESIS_HASH):
+                    return INTACT
+                return _broken(index, ChainFault.EDITED, entry, "does not match the anchor kept elsewhere")
+        return _missing(len(entries), ChainFault.TRUNCATED, f"event {anchor.sequence}, kept as anchor, is missing")
 
     def _seal(self, entry: AgentSessionEvent, previous: str) -> str:
         document = {
@@ -203,6 +216,13 @@ class AgentEventLog:
             "recordedAtEpochMs": entry.recorded_at_epoch_ms,
             "event": event_document(entry.event),
         }
+        return self._digest(document)
+
+    def _head_at(self, sequence: int, link: str) -> LogHead:
+        """Not the link itself: each event has its own beside it, for whoever wants to cut off what follows."""
+        return LogHead(sequence=sequence, hash=self._digest({"head": sequence, "link": link}))
+
+    def _digest(self, document: Mapping[str, Any]) -> str:
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
         if self._seal_key is not None:
             return hmac.new(self._seal_key, canonical, hashlib.sha256).hexdigest()
@@ -225,10 +245,6 @@ class AgentEventLog:
         return entry if entry.hash is not None else replace(entry, event=entry.event.redacted(self._scrubber))
 
 
-def _head_of(entry: AgentSessionEvent) -> LogHead:
-    return LogHead(sequence=entry.sequence, hash=entry.hash or GENESIS_HASH)
-
-
 def _broken(index: int, fault: ChainFault, entry: AgentSessionEvent, what: str) -> ChainVerification:
     detail = f"event {entry.sequence} ({entry.event.type}, {entry.event.event_id}) {what}"
     return ChainVerification(valid=False, first_broken_index=index, fault=fault, detail=detail)
@@ -247,14 +263,3 @@ def _misplaced(index: int, entries: Sequence[AgentSessionEvent], expected: int) 
 
 def _index_after(entries: Sequence[AgentSessionEvent], head: LogHead) -> int:
     return next(index for index, entry in enumerate(entries) if entry.sequence > head.sequence)
-
-
-def _verify_anchor(entries: Sequence[AgentSessionEvent], anchor: LogHead) -> ChainVerification:
-    if anchor.sequence == 0:
-        return INTACT
-    for index, entry in enumerate(entries):
-        if entry.sequence == anchor.sequence:
-            if entry.hash == anchor.hash:
-                return INTACT
-            return _broken(index, ChainFault.EDITED, entry, "does not match the anchor kept elsewhere")
-    return _missing(len(entries), ChainFault.TRUNCATED, f"event {anchor.sequence}, kept as anchor, is missing")

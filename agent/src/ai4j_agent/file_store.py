@@ -14,6 +14,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import SessionStoreError
@@ -41,15 +42,12 @@ class FileSessionStore:
         Raises:
             SessionStoreError: It could not be written; the earlier one is untouched.
         """
-        path = self._path(snapshot.session_id)
-        try:
+        path, legacy = self._path(snapshot.session_id), self._legacy_path(snapshot.session_id)
+        with _told(f"write session file {path.name}"):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write_atomically(path, snapshot.to_json().encode("ascii"))
-        except OSError as error:
-            raise SessionStoreError(f"could not write session file {path.name}: {error.strerror}") from error
-        legacy = self._legacy_path(snapshot.session_id)
-        if legacy != path and _is_of(legacy, snapshot.session_id):
-            legacy.unlink(missing_ok=True)
+            if _is_of(legacy, snapshot.session_id):
+                legacy.unlink(missing_ok=True)
 
     def load(self, session_id: str) -> AgentSessionSnapshot | None:
         """Return the session's snapshot, or ``None``.
@@ -66,20 +64,28 @@ class FileSessionStore:
         return None
 
     def list_session_ids(self) -> list[str]:
-        """Return the ids of all readable session files, sorted. Unreadable ones are logged."""
-        return sorted({session_id for path in self._files() if (session_id := _logged_id(path)) is not None})
+        """Return the ids of all readable session files, sorted. Unreadable ones are logged.
+
+        Raises:
+            SessionStoreError: The directory cannot be read.
+        """
+        with _told("list session files"):
+            return sorted({session_id for path in self._files() if (session_id := _logged_id(path)) is not None})
 
     def delete(self, session_id: str) -> bool:
-        """Remove the session's file and what a killed writer left of it; whether there was one."""
+        """Remove the session's file and what a killed writer left of it; whether there was one.
+
+        Raises:
+            SessionStoreError: It could not be removed.
+        """
         path, legacy = self._path(session_id), self._legacy_path(session_id)
-        existed = path.exists()
-        path.unlink(missing_ok=True)
-        for leftover in self._directory.glob(f"{_temporary_prefix(path)}*"):
-            leftover.unlink(missing_ok=True)
-        if _is_of(legacy, session_id):
-            legacy.unlink(missing_ok=True)
-            return True
-        return existed
+        with _told(f"delete session file {path.name}"):
+            found = [path] if path.exists() else []
+            if _is_of(legacy, session_id):
+                found.append(legacy)
+            for place in (*found, *self._directory.glob(f"{_temporary_prefix(path)}*")):
+                place.unlink(missing_ok=True)
+        return bool(found)
 
     def _files(self) -> Iterator[Path]:
         if self._directory.is_dir():
@@ -93,6 +99,14 @@ class FileSessionStore:
     def _legacy_path(self, session_id: str) -> Path:
         """Where the Java original keeps the session; several ids may share it, so its content decides."""
         return self._directory / f"{_UNSAFE.sub('_', session_id)[:200] or 'anon'}.json"
+
+
+@contextmanager
+def _told(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SessionStoreError(f"could not {doing}: {error.strerror}") from error
 
 
 def _write_atomically(path: Path, content: bytes) -> None:

@@ -283,7 +283,7 @@ class PermissionGate:
         decision = decide(self.policy, request)
         if decision.type is AgentPermissionDecisionType.ALLOW:
             return decision
-        if decision.type is AgentPermissionDecisionType.DENY:
+        if decision.type is not AgentPermissionDecisionType.REQUIRE_APPROVAL:
             raise AgentPermissionError(request, decision)
         if approved is True:
             return decision

@@ -9,7 +9,7 @@ from typing import Any
 
 from ai4j_sandbox.binding import AgentSessionSandboxBinding
 from ai4j_sandbox.frozen import thaw
-from ai4j_sandbox.redaction import Scrubber, mask_text, mask_value
+from ai4j_sandbox.redaction import Scrubber, mask_message, mask_text, mask_value
 
 from .conversation import Message, ToolCall
 from .model_json import parsed_json
@@ -31,6 +31,7 @@ def redacted_message(message: Message, scrubber: Scrubber) -> Message:
     return replace(
         message,
         text=_masked(message.text, scrubber),
+        call_id=None if message.call_id is None else without_known_secrets(message.call_id, scrubber),
         tool_calls=tuple(_redacted_call(call, scrubber) for call in message.tool_calls),
         attachments=_safe_texts(thaw(message.attachments), scrubber),
     )
@@ -54,14 +55,15 @@ def without_known_secrets(text: str, scrubber: Scrubber) -> str:
 
 
 def _redacted_call(call: ToolCall, scrubber: Scrubber) -> ToolCall:
-    name = _masked(call.name, scrubber)
+    # An id is masked only where it is known: call and output must still be a pair, and the host knows it by its id.
+    call = replace(call, name=_masked(call.name, scrubber), call_id=without_known_secrets(call.call_id, scrubber))
     try:
-        arguments = parsed_json(call.arguments)
-    except ValueError:
-        return replace(call, name=name, arguments=_masked(call.arguments, scrubber))
+        arguments = parsed_json(call.arguments, strict=True)
+    except ValueError:  # cut off, say: it never ran, so that more may be masked in it than in code
+        return replace(call, arguments=mask_message(_masked(call.arguments, scrubber)))
     masked = redacted_data(arguments, scrubber)
     kept = call.arguments if masked == arguments else json.dumps(masked, ensure_ascii=False)
-    return replace(call, name=name, arguments=kept)
+    return replace(call, arguments=kept)
 
 
 def _masked(text: str, scrubber: Scrubber) -> str:

@@ -17,12 +17,13 @@ from functools import partial
 from threading import Thread
 from typing import Any, Protocol
 
+from ai4j_sandbox.binding import AgentSessionSandboxBinding
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import SandboxException, SessionState
 from ai4j_sandbox.model import SandboxCommand, SandboxResult, SandboxSpec, SandboxStatus
 
 from .conversation import ToolCall
-from .errors import AgentConfigError, AgentControlFlowError, AgentError, AgentPermissionError, ToolError
+from .errors import AgentConfigError, AgentControlFlowError, AgentError, ToolError
 from .event import SESSION_TURN, AgentEventType
 from .permission import (
     AgentExecutionEnvironment,
@@ -33,7 +34,7 @@ from .permission import (
     word_of,
 )
 from .redacted import without_known_secrets
-from .sandbox_source import SandboxPlan, environment_of
+from .sandbox_source import SandboxPlan
 from .session import AgentSession
 from .tools import (
     SupportsEffect,
@@ -49,6 +50,9 @@ from .tools import (
 
 DEFAULT_OUTPUT_LIMIT = 100_000
 """How many characters of one tool output the model gets."""
+
+LONGEST_REASON = 500
+"""How many characters of a failure's reason the events keep; the model gets all of it."""
 
 LEAST_OUTPUT_LIMIT = 200
 """Below this, the note about what was cut would be longer than what was kept."""
@@ -124,6 +128,7 @@ class _Prepared:
     environment: AgentExecutionEnvironment
     effect: ToolEffect | None
     work: Callable[[], Any]
+    sandbox: AgentSessionSandboxBinding | None = None
     command: SandboxCommand | None = None
 
 
@@ -180,16 +185,19 @@ class ToolRunner:
         Raises:
             AgentApprovalRequiredError, SandboxDetachedError: As `run`.
         """
-        future: Future[ToolResult] = Future()
+        permission: Future[_Prepared] = Future()
         try:
-            prepared = self._permitted(call, session, CallOrigin.BACKGROUND, False, Deadline(None))
-        except (ToolError, AgentPermissionError) as error:
-            future.set_result(tool_failure(call, error))
-            return future
+            permission.set_result(self._permitted(call, session, CallOrigin.BACKGROUND, False, Deadline(None)))
+        except AgentControlFlowError:
+            raise
+        # A denial, or foreign code that failed: the same as for `run`, told as the result.
+        except Exception as error:  # noqa: BLE001
+            permission.set_exception(error)
+        future: Future[ToolResult] = Future()
 
         def work() -> None:
             try:
-                future.set_result(self._told(prepared.call, session, CallOrigin.BACKGROUND, lambda: prepared))
+                future.set_result(self._told(call, session, CallOrigin.BACKGROUND, permission.result))
             # Whatever it is, it belongs to whoever waits for the future.
             except BaseException as error:  # noqa: BLE001
                 future.set_exception(error)
@@ -205,15 +213,14 @@ class ToolRunner:
         """Return the call ready to run. Raises `ToolError` and `AgentPermissionError` for the model to read."""
         session.require_attached()
         prepared = self._prepared(call, session, origin, deadline)
-        routed = prepared.command is not None
         self.gate.require(
             AgentPermissionRequest(
                 tool_call=prepared.call,
                 environment=prepared.environment,
-                origin=CallOrigin.ROUTED if routed else origin,
+                origin=CallOrigin.ROUTED if prepared.command is not None else origin,
                 effect=prepared.effect,
                 session_id=session.session_id,
-                sandbox=None if prepared.environment is AgentExecutionEnvironment.LOCAL else session.sandbox_binding,
+                sandbox=prepared.sandbox,
                 command=prepared.command,
             ),
             approved=approved,
@@ -226,19 +233,18 @@ class ToolRunner:
         if interception.type is InterceptionType.BLOCK:
             raise ToolBlocked(interception.reason or "blocked")
         if interception.type is InterceptionType.ROUTE_TO and interception.command is not None:
-            return self._routed(call, within(interception.command, deadline), interception.spec, session)
+            return self._routed(call, interception.command, interception.spec, session, deadline)
         call = interception.call or call
         chosen = self._tool(call)
         arguments = parsed_arguments(chosen, call)
         environment = _environment(chosen, session)
-        context = ToolContext(
-            session=session, call=call, environment=environment, origin=origin, deadline=deadline, gate=self.gate
-        )
+        context = self._context(call, session, environment, origin, deadline)
         return _Prepared(
             call=call,
             environment=environment,
             effect=_effect(chosen, arguments),
             work=lambda: chosen.execute(arguments, context),
+            sandbox=None if environment is AgentExecutionEnvironment.LOCAL else session.sandbox_binding,
         )
 
     def _tool(self, call: ToolCall) -> Tool:
@@ -255,28 +261,42 @@ class ToolRunner:
         return Interception.allow()
 
     def _routed(
-        self, call: ToolCall, command: SandboxCommand, spec: SandboxSpec | None, session: AgentSession
+        self,
+        call: ToolCall,
+        command: SandboxCommand,
+        spec: SandboxSpec | None,
+        session: AgentSession,
+        deadline: Deadline,
     ) -> _Prepared:
+        run: Callable[[ToolContext, SandboxCommand], SandboxResult] = ToolContext.execute
+        environment = AgentExecutionEnvironment.LOCAL
         if spec is None:
             environment = session.execution_environment
-            if environment is AgentExecutionEnvironment.LOCAL:
-                raise ToolBlocked("no sandbox provider is registered to route the call to")
-            return _Prepared(
-                call=call,
-                environment=environment,
-                effect=ToolEffect.EXECUTES,
-                command=command,
-                work=lambda: _routed_output(call, session.open_sandbox().execute(command)),
-            )
-        if self.routes is None:
+        elif self.routes is not None:
+            plan = self.routes.with_spec(spec)
+            environment, run = plan.environment, partial(_executed_apart, plan)
+        if environment is AgentExecutionEnvironment.LOCAL:
             raise ToolBlocked("no sandbox provider is registered to route the call to")
-        plan = self.routes.with_spec(spec)
+        context = self._context(call, session, environment, CallOrigin.ROUTED, deadline)
         return _Prepared(
             call=call,
-            environment=environment_of(plan.provider_id),
+            environment=environment,
             effect=ToolEffect.EXECUTES,
-            command=command,
-            work=lambda: _routed_output(call, _executed_apart(plan, command)),
+            work=lambda: _routed_output(call, run(context, command)),
+            sandbox=session.sandbox_binding if spec is None else None,
+            command=within(command, deadline),
+        )
+
+    def _context(
+        self,
+        call: ToolCall,
+        session: AgentSession,
+        environment: AgentExecutionEnvironment,
+        origin: CallOrigin,
+        deadline: Deadline,
+    ) -> ToolContext:
+        return ToolContext(
+            session=session, call=call, environment=environment, origin=origin, deadline=deadline, gate=self.gate
         )
 
     # --- running --------------------------------------------------------------------------------------------------
@@ -308,6 +328,8 @@ class ToolRunner:
             result = tool_failure(call, error)
         result = self._safe(result, session)
         facts |= {"ok": result.ok, "error": result.error, "outputChars": len(result.output)}
+        if result.reason is not None:
+            facts["reason"] = result.reason
         facts["durationMillis"] = round((time.monotonic() - started) * 1000)
         session.publish(AgentEventType.TOOL_RESULT, f"tool {call.name}", facts, turn_id=turn_id, step=step)
         return result
@@ -318,11 +340,12 @@ class ToolRunner:
             result = ToolResult(name=call.name, call_id=call.call_id, output=output_text(value))
         for interceptor in self.interceptors:
             result = interceptor.after(call, result, session)
-        return result
+        return _checked(result, call)
 
     def _safe(self, result: ToolResult, session: AgentSession) -> ToolResult:
         output = shortened(without_known_secrets(result.output, session.scrubber), self.output_limit)
-        return replace(result, output=output)
+        reason = result.reason and shortened(session.scrubber.text(result.reason), LONGEST_REASON)
+        return replace(result, output=output, reason=reason)
 
 
 class ToolBlocked(ToolError):
@@ -332,15 +355,21 @@ class ToolBlocked(ToolError):
 def tool_failure(call: ToolCall, error: Exception) -> ToolResult:
     """Return the result that tells the model what went wrong."""
     kind = type(error).__name__
+    known = isinstance(error, AgentError | SandboxException)
+    reason = str(error if known else AgentError(f"{kind}: {error}"))
+    about = {"tool": call.name, "callId": call.call_id}
     if isinstance(error, ToolBlocked):
-        blocked = {"blocked": True, "reason": error.message, "tool": call.name, "callId": call.call_id}
-        output = f"TOOL_BLOCKED: {output_text(blocked)}"
+        output = f"TOOL_BLOCKED: {output_text({'blocked': True, 'reason': reason, **about})}"
     else:
-        known = isinstance(error, AgentError | SandboxException)
-        message = str(error) if known else AgentError(f"{kind}: {error}").message
-        failure = {"errorType": kind, "error": message, "tool": call.name, "callId": call.call_id}
-        output = f"TOOL_ERROR: {output_text(failure)}"
-    return ToolResult(name=call.name, call_id=call.call_id, output=output, ok=False, error=kind)
+        output = f"TOOL_ERROR: {output_text({'errorType': kind, 'error': reason, **about})}"
+    return ToolResult(name=call.name, call_id=call.call_id, output=output, ok=False, error=kind, reason=reason)
+
+
+def _checked(result: object, call: ToolCall) -> ToolResult:
+    """What foreign code gave is a result, and its output text: nothing else may get into the conversation."""
+    if not isinstance(result, ToolResult) or not isinstance(result.output, str):
+        raise ToolError(f"{call.name} gave no ToolResult with text as its output")
+    return result
 
 
 def shortened(text: str, limit: int) -> str:
@@ -365,10 +394,10 @@ def _environment(tool: Tool, session: AgentSession) -> AgentExecutionEnvironment
     return session.execution_environment
 
 
-def _executed_apart(plan: SandboxPlan, command: SandboxCommand) -> SandboxResult:
+def _executed_apart(plan: SandboxPlan, context: ToolContext, command: SandboxCommand) -> SandboxResult:
     """Run a command in a sandbox made for it, which is destroyed afterwards whatever happens."""
     with plan.open() as sandbox:
-        return sandbox.execute(command)
+        return context.execute_in(sandbox, command)
 
 
 def _routed_output(call: ToolCall, result: SandboxResult) -> str:

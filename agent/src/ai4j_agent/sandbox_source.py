@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from ai4j_sandbox.capability import SandboxLocation
 from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.registry import DEFAULT_PROVIDER_ID, SandboxRegistry, default_registry
 from ai4j_sandbox.spi import SandboxProvider, SandboxSession
@@ -12,17 +13,10 @@ from ai4j_sandbox.spi import SandboxProvider, SandboxSession
 from .errors import AgentConfigError
 from .permission import AgentExecutionEnvironment
 
-LOCAL_PROVIDER_IDS = frozenset(("local",))
-"""Providers whose sandboxes share the host's kernel. Every other provider counts as remote."""
 
-
-def environment_of(provider_id: str) -> AgentExecutionEnvironment:
-    """Return what a policy calls a sandbox of this provider.
-
-    The SPI does not say where a provider's machines are, so that this goes by id: `LOCAL_PROVIDER_IDS` are ``SANDBOX``,
-    everything else, a third party's included, is ``REMOTE_SANDBOX``.
-    """
-    if provider_id.casefold() in LOCAL_PROVIDER_IDS:
+def environment_of(location: SandboxLocation) -> AgentExecutionEnvironment:
+    """Return what a policy calls a sandbox there: its provider's word, never its id, decides."""
+    if location is SandboxLocation.THIS_MACHINE:
         return AgentExecutionEnvironment.SANDBOX
     return AgentExecutionEnvironment.REMOTE_SANDBOX
 
@@ -31,12 +25,12 @@ class SandboxSource(Protocol):
     """Makes, or lends, the sandbox of a session.
 
     Attributes:
-        provider_id: Whose sandbox it will be; known before it is made.
+        environment: What a policy calls the place; known before the sandbox is made. May raise `SandboxException`.
         lends: Whether somebody else closes it.
     """
 
     @property
-    def provider_id(self) -> str: ...
+    def environment(self) -> AgentExecutionEnvironment: ...
 
     @property
     def lends(self) -> bool: ...
@@ -72,6 +66,17 @@ class SandboxPlan:
         if isinstance(self.provider, SandboxProvider):
             return self.provider.provider_id
         return self.provider or (self.spec and self.spec.provider_id) or DEFAULT_PROVIDER_ID
+
+    @property
+    def environment(self) -> AgentExecutionEnvironment:
+        """What a policy calls the place, as the provider declares it. Nothing is made.
+
+        Raises:
+            SandboxProviderError: There is no such provider, or it does not work.
+        """
+        if isinstance(self.provider, SandboxProvider):
+            return environment_of(self.provider.info.location)
+        return environment_of(self.registry.info(self.provider_id).location)
 
     @property
     def lends(self) -> bool:

@@ -4,15 +4,16 @@ What is stored of the sandbox is `AgentSessionSandboxBinding`, the summary witho
 only here, in this process. A session that remembers a sandbox it does not have is `DETACHED`: it executes nothing until
 the host re-attaches it or clears the binding, and never falls back to the host machine.
 
-Every public method may be called from any thread. Listeners are called without a lock held, in the thread that caused
-the event.
+Every public method may be called from any thread; of two runs at the same time the second is refused, and
+of two changes of the sandbox the second waits. Listeners are called in the thread that caused the event.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from types import TracebackType
@@ -26,7 +27,7 @@ from ai4j_sandbox.registry import SandboxRegistry
 from ai4j_sandbox.spi import SandboxProvider, SandboxSession, SupportsConnect, SupportsListing
 
 from .conversation import Conversation, Message, ToolCall
-from .errors import AgentConfigError, EventLogTamperedError, SandboxDetachedError
+from .errors import AgentConfigError, EventLogTamperedError, SandboxDetachedError, SessionBusyError
 from .event import SESSION_TURN, AgentEvent, AgentEventType, AgentSessionEvent, json_data
 from .event_log import INTACT, AgentEventLog, ChainFault, ChainVerification
 from .permission import AgentExecutionEnvironment
@@ -87,7 +88,8 @@ class AgentSession:
         self._listeners: list[AgentListener] = []
         self._on_close: list[Callable[[], None]] = []
         self._lock = threading.RLock()
-        self._opening = threading.Lock()
+        self._changing = threading.RLock()  # one change of the sandbox at a time, or one that was just made is lost
+        self._running = threading.Lock()
         self._saving = threading.Lock()
         self._closed = False
 
@@ -148,14 +150,6 @@ class AgentSession:
             return self._sandbox if self.sandbox_attachment is SandboxAttachment.LIVE else None
 
     @property
-    def sandbox_provider_id(self) -> str | None:
-        """Whose sandbox the session has, or would have."""
-        with self._lock:
-            if self._binding is not None:
-                return self._binding.provider_id
-            return self._source.provider_id if self._source else None
-
-    @property
     def sandbox_attachment(self) -> SandboxAttachment:
         """Whether the session has a sandbox, and whether it can be used."""
         with self._lock:
@@ -169,13 +163,16 @@ class AgentSession:
         """Where a tool that uses the session's sandbox runs.
 
         Raises:
-            SandboxDetachedError: Nowhere, because the sandbox is not live.
+            SandboxDetachedError: Nowhere, because the sandbox is not live. What is stored of a sandbox does not tell
+                where it runs, and need not: a restored session executes nothing before it is re-attached.
+            SandboxException: There is none yet, and its provider cannot be asked.
         """
-        self.require_attached()
         with self._lock:
-            if self._sandbox is not None:
-                return environment_of(self._sandbox.provider_id)
-            return environment_of(self._source.provider_id) if self._source else AgentExecutionEnvironment.LOCAL
+            self.require_attached()
+            sandbox = self._sandbox
+        if sandbox is not None:
+            return environment_of(sandbox.location)
+        return self._source.environment if self._source else AgentExecutionEnvironment.LOCAL
 
     def bind_sandbox(self, sandbox: SandboxSession | AgentSessionSandboxBinding) -> Self:
         """Bind a live sandbox, which stays the host's to close, or the summary of one that is not at hand.
@@ -186,8 +183,7 @@ class AgentSession:
         if isinstance(sandbox, AgentSessionSandboxBinding):
             return self._bind(sandbox, None, owned=False)
         if isinstance(sandbox, SandboxSession):
-            binding = AgentSessionSandboxBinding.from_session(sandbox, clock=self._clock)
-            return self._bind(binding, sandbox, owned=False)
+            return self._bind(AgentSessionSandboxBinding.from_session(sandbox, clock=self._clock), sandbox, owned=False)
         raise AgentConfigError(
             f"bind_sandbox needs a SandboxSession or its binding, got {type(sandbox).__name__}",
             hint="use clear_sandbox() to be without one",
@@ -211,16 +207,17 @@ class AgentSession:
         Raises:
             SandboxCleanupError: It could not be destroyed; the binding stays.
         """
-        self._release()
-        with self._lock:
-            previous = self._binding
-            if previous is None:
-                return self
-            self._binding = self._sandbox = self._destroy = None
-            self._owns_sandbox = False
-            recorded = self._record(AgentEventType.SANDBOX_CLEARED, "sandbox cleared", previous.to_dict())
-        self._tell(recorded)
-        return self
+        with self._changing:
+            self._release()
+            with self._lock:
+                previous = self._binding
+                if previous is None:
+                    return self
+                self._binding = self._sandbox = self._destroy = None
+                self._owns_sandbox = False
+                recorded = self._record(AgentEventType.SANDBOX_CLEARED, "sandbox cleared", previous.to_dict())
+            self._tell(recorded)
+            return self
 
     def open_sandbox(self) -> SandboxSession:
         """Return the live sandbox; the first call makes it, if the session has a source.
@@ -230,13 +227,14 @@ class AgentSession:
             AgentConfigError: There is none, and nothing to make one from, or the session was closed.
             SandboxException: It could not be made.
         """
-        with self._opening:
+        with self._changing:
             self.require_attached()
             sandbox = self.live_sandbox
             if sandbox is not None:
                 return sandbox
             if self._closed:
-                raise AgentConfigError(f"session {self.session_id} was closed", hint="restore its snapshot to go on")
+                hint = "restore its snapshot in a new session to go on"
+                raise AgentConfigError(f"session {self.session_id} was closed", hint=hint)
             if self._source is None:
                 raise AgentConfigError("this session has no sandbox", hint="bind one, or set a sandbox provider")
             sandbox = self._source.open()
@@ -267,12 +265,12 @@ class AgentSession:
             spec: Settings for connecting, if the provider needs any.
 
         Raises:
-            AgentConfigError: The session remembers no sandbox.
+            AgentConfigError: The session remembers no sandbox, or one of another provider.
             UnsupportedCapabilityError: The provider cannot attach to an existing sandbox.
             SandboxNotFoundError: The sandbox is gone; the session stays detached.
             SandboxException: It could not be reached.
         """
-        with self._opening:
+        with self._changing:
             if self.sandbox_attachment is SandboxAttachment.LIVE:
                 return self
             provider, sandbox_id = self._remembered(registry)
@@ -288,7 +286,7 @@ class AgentSession:
             return self.update_sandbox_status(sandbox.status)
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Let `callback` be called when the session is closed, before its sandbox is destroyed."""
+        """Let `callback` be called once, when the session is closed, before its sandbox is destroyed."""
         self._on_close.append(callback)
 
     def close(self) -> None:
@@ -297,13 +295,12 @@ class AgentSession:
         Raises:
             SandboxCleanupError: It could not be destroyed and may still exist; a second call tries again.
         """
-        with self._opening:  # a sandbox that is being made is waited for, and none is made afterwards
+        with self._changing:  # a sandbox that is being made is waited for, and none is made afterwards
             self._closed = True
-            try:
-                for callback in self._on_close:
-                    callback()
-            finally:
-                self._release()
+            callbacks, self._on_close = self._on_close, []
+            with ExitStack() as ending:  # last in, first out; each is called whatever the ones before it raise
+                for last in (self._release, *reversed(callbacks)):
+                    ending.callback(last)
 
     def __enter__(self) -> Self:
         return self
@@ -314,21 +311,21 @@ class AgentSession:
         self.close()
 
     def _bind(self, binding: AgentSessionSandboxBinding, sandbox: SandboxSession | None, *, owned: bool) -> Self:
-        with self._lock:
+        with self._changing:
             previous, same = self._binding, _same_sandbox(self._binding, binding)
-        if previous is not None and not same:
-            self.clear_sandbox()
-        with self._lock:
-            if same and previous is not None:
-                binding = replace(binding, bound_at=previous.bound_at, updated_at=self._clock())
-            # Our own handle bound once more stays ours; another handle, also to the same sandbox, is the host's.
-            self._owns_sandbox = owned or (self._owns_sandbox and sandbox is self._sandbox)
-            self._binding, self._sandbox = binding, sandbox
-            kind = AgentEventType.SANDBOX_UPDATED if same else AgentEventType.SANDBOX_BOUND
-            message = "sandbox updated" if same else "sandbox bound"
-            recorded = self._record(kind, message, binding.to_dict())
-        self._tell(recorded)
-        return self
+            if previous is not None and not same:
+                self.clear_sandbox()
+            with self._lock:
+                if same and previous is not None:
+                    binding = replace(binding, bound_at=previous.bound_at, updated_at=self._clock())
+                # Our own handle bound once more stays ours; another handle, also to the same sandbox, is the host's.
+                self._owns_sandbox = owned or (self._owns_sandbox and sandbox is self._sandbox)
+                self._binding, self._sandbox = binding, sandbox
+                kind = AgentEventType.SANDBOX_UPDATED if same else AgentEventType.SANDBOX_BOUND
+                message = "sandbox updated" if same else "sandbox bound"
+                recorded = self._record(kind, message, binding.to_dict())
+            self._tell(recorded)
+            return self
 
     def _release(self) -> None:
         """Destroy the live sandbox if it is ours, else let go of it; its status is noted either way."""
@@ -351,9 +348,29 @@ class AgentSession:
         binding = self._binding
         if binding is None or binding.provider_id is None or binding.sandbox_session_id is None:
             raise AgentConfigError(f"session {self.session_id} remembers no sandbox to attach to")
-        if isinstance(registry, SandboxProvider):
-            return registry, binding.sandbox_session_id
-        return registry.provider(binding.provider_id), binding.sandbox_session_id
+        if not isinstance(registry, SandboxProvider):
+            return registry.provider(binding.provider_id), binding.sandbox_session_id
+        if registry.provider_id.casefold() != binding.provider_id.casefold():
+            raise AgentConfigError(
+                f"the sandbox is one of provider {binding.provider_id!r}, not of {registry.provider_id!r}"
+            )
+        return registry, binding.sandbox_session_id
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Hold the session for one run: calls the model waits for must not run twice.
+
+        Raises:
+            SessionBusyError: Another run has not ended.
+        """
+        if not self._running.acquire(blocking=False):
+            raise SessionBusyError(
+                f"session {self.session_id} is in use by another run", hint="wait for its end, or use another session"
+            )
+        try:
+            yield
+        finally:
+            self._running.release()
 
     # --- conversation ---------------------------------------------------------------------------------------------
 
@@ -455,15 +472,16 @@ class AgentSession:
             return self
         if verify:
             self._require_intact(snapshot)
-        self._release()
-        with self._lock:
-            self._events.restore(snapshot.events, snapshot.event_log_head)
-            self._metadata = snapshot.metadata
-            self._conversation = Conversation(snapshot.messages, snapshot.summary)
-            self._compact_result = snapshot.compact_result
-            self._binding, self._sandbox = snapshot.sandbox_binding, None
-            self._owns_sandbox, self._destroy = snapshot.owns_sandbox, None
-        return self
+        with self._changing:
+            self._release()
+            with self._lock:
+                self._events.restore(snapshot.events, snapshot.event_log_head)
+                self._metadata = snapshot.metadata
+                self._conversation = Conversation(snapshot.messages, snapshot.summary)
+                self._compact_result = snapshot.compact_result
+                self._binding, self._sandbox = snapshot.sandbox_binding, None
+                self._owns_sandbox, self._destroy = snapshot.owns_sandbox, None
+            return self
 
     def save(self) -> Self:
         """Keep a snapshot in the store, if the session has one.
@@ -479,6 +497,8 @@ class AgentSession:
     def _require_intact(self, snapshot: AgentSessionSnapshot) -> None:
         verification = self._events.check(snapshot.events, snapshot.event_log_head)
         if verification.valid:
+            verification = _of_this_session(snapshot)
+        if verification.valid:
             verification = _binding_as_told(snapshot)
         unsealed = verification.fault is ChainFault.UNSEALED and not self._events.sealed_with_key
         if verification.valid or unsealed:
@@ -491,6 +511,15 @@ class AgentSession:
 
     def _touch(self, **changes: Any) -> None:
         self._metadata = replace(self._metadata, updated_at_epoch_ms=self._clock(), **changes)
+
+
+def _of_this_session(snapshot: AgentSessionSnapshot) -> ChainVerification:
+    """Whether the sealed events are this session's: a whole log of another one verifies too."""
+    for index, entry in enumerate(snapshot.events):
+        if entry.hash is not None and entry.event.session_id not in (None, snapshot.session_id):
+            detail = f"event {entry.sequence} ({entry.event.type}) belongs to session {entry.event.session_id}"
+            return ChainVerification(valid=False, first_broken_index=index, fault=ChainFault.EDITED, detail=detail)
+    return INTACT
 
 
 def _binding_as_told(snapshot: AgentSessionSnapshot) -> ChainVerification:

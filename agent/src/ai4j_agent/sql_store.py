@@ -157,7 +157,7 @@ def _engine(url: str) -> Engine:
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
     try:
-        return create_engine(url, hide_parameters=True)
+        return create_engine(url, hide_parameters=True, pool_pre_ping=True)  # a restarted server is no failed save
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         # The URL may hold a password, and so may the error's text.
         raise AgentConfigError(

@@ -12,7 +12,10 @@ class SseDecoder:
 
     def __init__(self, *, longest_line: int = LONGEST_LINE) -> None:
         self._longest_line = longest_line
-        self._buffer = b""
+        self._begun: list[
+            bytes
+        ] = []  # pieces of a line whose end has not come; joined once, or a long line takes for ever
+        self._begun_bytes = 0
         self._data: list[str] = []
         self._after_return = False
 
@@ -25,17 +28,30 @@ class SseDecoder:
         if self._after_return and chunk:  # the other half of a line end that was split
             chunk = chunk.removeprefix(b"\n")
         self._after_return = chunk.endswith(b"\r")
-        *lines, self._buffer = (self._buffer + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        if len(self._buffer) > self._longest_line:
-            raise ModelProtocolError(f"a line of the event stream is longer than {self._longest_line} bytes")
+        first, *others = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._begin(first)
+        lines = []
+        for begun in others:
+            lines.append(self._ended())
+            self._begin(begun)
         return [data for line in lines if (data := self._line(line)) is not None]
 
     def finish(self) -> list[str]:
         """Return the data of an event that the end of the stream completes."""
-        rest, self._buffer = self._buffer, b""
-        self._line(rest)
+        self._line(self._ended())
         data = self._line(b"")
         return [] if data is None else [data]
+
+    def _begin(self, piece: bytes) -> None:
+        self._begun.append(piece)
+        self._begun_bytes += len(piece)
+        if self._begun_bytes > self._longest_line:
+            raise ModelProtocolError(f"a line of the event stream is longer than {self._longest_line} bytes")
+
+    def _ended(self) -> bytes:
+        line = b"".join(self._begun)
+        self._begun, self._begun_bytes = [], 0
+        return line
 
     def _line(self, line: bytes) -> str | None:
         if not line:

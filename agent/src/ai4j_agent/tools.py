@@ -45,7 +45,8 @@ class ToolResult:
 
     Attributes:
         ok: Whether the tool ran and did not fail.
-        error: Kind of the failure, for the log.
+        error: Kind of the failure.
+        reason: The failure in words, as the session's events tell it: short, secrets masked. Hidden from ``repr``.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ToolResult:
     output: str = field(repr=False)
     ok: bool = True
     error: str | None = None
+    reason: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +87,7 @@ class ToolContext:
         """
         if self.environment is AgentExecutionEnvironment.LOCAL:
             return None
-        sandbox = self.session.open_sandbox()
-        if environment_of(sandbox.provider_id) is not self.environment:
-            raise ToolError(f"the session's sandbox changed after {self.call.name} was allowed; call it again")
-        return sandbox
+        return self._agreed(self.session.open_sandbox())
 
     def execute(self, command: SandboxCommand, on_event: EventCallback | None = None) -> SandboxResult:
         """Run a command in the sandbox, at most as long as the run has left.
@@ -102,10 +101,26 @@ class ToolContext:
         sandbox = self.sandbox
         if sandbox is None:
             raise ToolError(f"{self.call.name} needs a sandbox and this session has none")
-        secrets = [value for name, value in command.environment.items() if is_sensitive_key(name)]
+        return self.execute_in(sandbox, command, on_event)
+
+    def execute_in(
+        self, sandbox: SandboxSession, command: SandboxCommand, on_event: EventCallback | None = None
+    ) -> SandboxResult:
+        """Run a command as `execute` does, in a sandbox that is not the session's.
+
+        Raises:
+            ToolError: It is in another environment than the one the policy was told of.
+            SandboxException: As `SandboxSession.execute`.
+        """
+        secrets = secret_values(command.environment)
         self.session.protect(*secrets)
         sandbox.protect(*secrets)
-        return sandbox.execute(within(command, self.deadline), on_event)
+        return self._agreed(sandbox).execute(within(command, self.deadline), on_event)
+
+    def _agreed(self, sandbox: SandboxSession) -> SandboxSession:
+        if environment_of(sandbox.location) is not self.environment:
+            raise ToolError(f"the sandbox is not where it was when {self.call.name} was allowed; call it again")
+        return sandbox
 
 
 class Tool(Protocol):
@@ -130,6 +145,10 @@ class Tool(Protocol):
     def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         """Return the output: text, JSON data, or a `ToolResult`.
 
+        Args:
+            arguments: What the schema requires, each of the type it asks for.
+            context: What the call may use.
+
         Raises:
             ToolError: It did not work; the model is told the message and goes on.
             SandboxException: The sandbox failed; a lost sandbox ends the run, anything else is told to the model.
@@ -143,7 +162,7 @@ class SupportsEffect(Protocol):
     def effect_of(self, arguments: Mapping[str, Any]) -> ToolEffect | None:
         """Return the most that a call with these arguments does; ``None`` is "not said".
 
-        Asked before the policy is, with arguments that were not checked for type; must not have side effects.
+        Asked before the policy is; must not have side effects.
         """
 
 
@@ -258,6 +277,11 @@ class ToolRegistry:
         return self._tools.get(name)
 
 
+def secret_values(environment: Mapping[str, str]) -> list[str]:
+    """Return the values of the secret-looking variables."""
+    return [value for name, value in environment.items() if is_sensitive_key(name)]
+
+
 def within(command: SandboxCommand, deadline: Deadline) -> SandboxCommand:
     """Return the command with a timeout that is over before the deadline is."""
     left = deadline.remaining()
@@ -268,13 +292,15 @@ def within(command: SandboxCommand, deadline: Deadline) -> SandboxCommand:
 
 
 def parsed_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Any]:
-    """Return the call's arguments as a mapping that has what the tool requires and nothing it does not know.
+    """Return the call's arguments: what the tool requires, nothing it does not know, each of the type it asks for.
+
+    ``null`` for a value of a certain type means that it is not given.
 
     Raises:
         ToolError: They are not; says what is wrong, for the model.
     """
     try:
-        arguments = parsed_json(call.arguments or "{}")
+        arguments = parsed_json(call.arguments or "{}", strict=True)
     except ValueError as error:
         raise ToolError(f"arguments must be a JSON object: {error}") from None
     if not isinstance(arguments, dict):
@@ -286,7 +312,37 @@ def parsed_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Any]:
         raise ToolError(f"missing arguments: {', '.join(missing)}")
     if unknown and tool.parameters.get("additionalProperties") is False:
         raise ToolError(f"unknown arguments: {', '.join(unknown)}; known are: {', '.join(known) or 'none'}")
-    return arguments
+    schemas = {name: schema for name, schema in known.items() if isinstance(schema, Mapping)}  # `true` allows anything
+    simple = {name for name, schema in schemas.items() if isinstance(schema.get("type"), str)}
+    given = {name: value for name, value in arguments.items() if value is not None or name not in simple}
+    for name, value in given.items():
+        check_value(name, value, schemas.get(name, {}))
+    return given
+
+
+_PYTHON_TYPES: Mapping[Any, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+def check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:
+    """Check an argument against the ``type`` and ``enum`` of its schema; the rest of it is the tool's to check.
+
+    Raises:
+        ToolError: It is something else.
+    """
+    kind = schema.get("type")
+    expected = _PYTHON_TYPES.get(kind) if isinstance(kind, str) else None
+    wrong_boolean = isinstance(value, bool) and kind in ("integer", "number")
+    if expected is not None and (wrong_boolean or not isinstance(value, expected)):
+        raise ToolError(f"{name} must be of type {kind}, got {json.dumps(value)[:100]}")
+    if "enum" in schema and value not in schema["enum"]:
+        raise ToolError(f"{name} must be one of {', '.join(map(str, schema['enum']))}; got {value!r}")
 
 
 def output_text(value: Any) -> str:

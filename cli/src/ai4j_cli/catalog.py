@@ -75,6 +75,7 @@ def describe_info(info: ProviderInfo, environ: Mapping[str, str]) -> dict[str, A
         "version": info.version,
         "spi": [".".join(map(str, version)) for version in info.spi],
         "isolation": info.isolation.name,
+        "location": info.location,
         "requirements": [{"anyOf": list(item.any_of), "hint": item.hint} for item in info.requirements],
         "unmetRequirements": unmet_requirements(info, environ),
         "capabilities": {

@@ -110,6 +110,7 @@ def _print_facts(info: ProviderInfo) -> None:
             f"{info.provider_id}: {info.display_name}",
             f"distribution: {info.distribution} {info.version}",
             f"isolation: {_isolation(info)}",
+            f"location: {info.location}",
             *needs,
         ),
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .capability import IsolationLevel as IsolationLevel
     from .capability import ProviderInfo as ProviderInfo
     from .capability import Requirement as Requirement
+    from .capability import SandboxLocation as SandboxLocation
     from .capability import Support as Support
     from .capability import SupportLevel as SupportLevel
     from .capability import emulated as emulated
@@ -132,6 +133,7 @@ _EXPORTS = {
         "IsolationLevel",
         "ProviderInfo",
         "Requirement",
+        "SandboxLocation",
         "Support",
         "SupportLevel",
         "emulated",
@@ -313,6 +315,7 @@ __all__ = [  # noqa: RUF022  sorted by letter, as a reader looks a name up
     "SandboxException",
     "SandboxFileError",
     "SandboxFiles",
+    "SandboxLocation",
     "SandboxNotFoundError",
     "SandboxOutcomeUnknownError",
     "SandboxOutputLimitError",

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from .capability import Admission, Capabilities, IsolationLevel, ProviderInfo
+from .capability import Admission, Capabilities, IsolationLevel, ProviderInfo, SandboxLocation
 from .errors import UnsupportedCapabilityError
 from .files import Content, FileInfo, SandboxFiles
 from .model import (
@@ -276,6 +276,11 @@ class AsyncSession:
     def isolation(self) -> IsolationLevel:
         """The isolation in force."""
         return self.sync.isolation
+
+    @property
+    def location(self) -> SandboxLocation:
+        """Where the sandbox runs."""
+        return self.sync.location
 
     @property
     def files(self) -> AsyncFiles:

@@ -114,6 +114,13 @@ class IsolationLevel(IntEnum):
     VIRTUAL_MACHINE = 5
 
 
+class SandboxLocation(StrEnum):
+    """Where a sandbox runs, seen from the host that uses it."""
+
+    THIS_MACHINE = "this-machine"
+    REMOTE = "remote"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
     """What a provider needs from its surroundings.
@@ -139,6 +146,11 @@ class ProviderInfo:
         requirements: What must be there before `create_session` can work.
         capabilities: The most it can do; a session may narrow them.
         isolation: The strongest isolation it gives; a session tells its own.
+        location: Where its sandboxes run; what permission policies go by. A provider whose sandboxes may run on this
+            machine (a container daemon that is usually local) says `THIS_MACHINE`.
+
+    Raises:
+        ValueError: `location` is no `SandboxLocation`.
     """
 
     provider_id: str
@@ -149,6 +161,10 @@ class ProviderInfo:
     requirements: tuple[Requirement, ...] = ()
     capabilities: Capabilities = field(default_factory=Capabilities)
     isolation: IsolationLevel = IsolationLevel.NONE
+    location: SandboxLocation = SandboxLocation.REMOTE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "location", SandboxLocation(self.location))
 
 
 class Decision(StrEnum):

@@ -21,8 +21,9 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Mapping
+from numbers import Number
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from .frozen import DEEPEST_NESTING
 
@@ -119,6 +120,11 @@ _VALUE_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
         rf"\g<name>{MASK}",
     ),
     (
+        ":",
+        re.compile(r"(?P<name>\b(?:Set-)?Cookie:\s*)(?=[^\s=]+=)[^\r\n\"']+", re.IGNORECASE),
+        rf"\g<name>{MASK}",
+    ),
+    (
         "",
         re.compile(r"(?P<scheme>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
         rf"\g<scheme>{MASK}",
@@ -127,21 +133,25 @@ _VALUE_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
         "",
         re.compile(
             r"(?<![A-Za-z0-9])(?:"
-            r"e2b_[0-9a-f]{16,}"
+            r"e2b_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16,}"
             r"|sk_e2b_[A-Za-z0-9]{16,}"
             r"|dtn_[A-Za-z0-9]{16,}"
             r"|sk-(?:[A-Za-z]+-)*[A-Za-z0-9_-]{16,}"
             r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
             r"|gh[pousr]_[A-Za-z0-9]{20,}"
             r"|github_pat_[A-Za-z0-9_]{20,}"
-            r"|glpat-[A-Za-z0-9_-]{16,}"
-            r"|xox[abeprs]-[A-Za-z0-9-]{10,}"
+            r"|gl(?:pat|ptt|rt|dt|soat)-[A-Za-z0-9_-]{16,}"
+            r"|(?:xox[abeprs]|xapp)-[A-Za-z0-9-]{10,}"
             r"|hf_[A-Za-z0-9]{20,}"
             r"|npm_[A-Za-z0-9]{30,}"
             r"|pypi-[A-Za-z0-9_-]{30,}"
+            r"|gsk_[A-Za-z0-9]{30,}"
+            r"|whsec_[A-Za-z0-9+/=]{16,}"
             r"|AIza[A-Za-z0-9_-]{30,}"
+            r"|ya29\.[A-Za-z0-9_-]{20,}"
+            r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
             r"|(?:AKIA|ASIA)[A-Z0-9]{16}"
-            r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"
+            r"|eyJ[A-Za-z0-9_-]{6,}(?:(?:\.[A-Za-z0-9_-]*){4}|\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*)"  # encrypted, signed
             r")"
         ),
         MASK,
@@ -149,11 +159,15 @@ _VALUE_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
 )
 
 
-_SENSITIVE_WORD = r"(?:secret|token|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credential|cookie)"
+_SENSITIVE_WORD = (
+    r"(?:secret|token|passw(?:or)?d|passphrase|credential|cookie|authorization"
+    r"|(?:api|access|account|private|session|signing)[_-]?key)"
+)
 
-# A named value in prose, JSON or a shell: ``token=abc``, ``"apiKey": "a b"``, ``password: hunter2``.
+# A named value in prose, JSON, a header or a shell: ``token=abc``, ``"apiKey": "a b"``, ``Authorization: Token abc12``.
 _ASSIGNMENT = re.compile(
-    rf"(?P<name>(?P<open>[\"']?)\b[\w.-]*{_SENSITIVE_WORD}[\w.-]*(?P=open)\s*(?P<sign>[:=])\s*)"
+    rf"(?P<name>(?P<open>[\"']?)\b[\w.-]*{_SENSITIVE_WORD}[\w.-]*(?P=open)\s*(?P<sign>[:=])\s*"
+    r"(?:(?:ApiKey|Basic|Bearer|Digest|Negotiate|Token)\s+)?)"
     r"(?:(?P<quote>[\"'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\])+)|(?P<value>[^\s\"',;&}{\[\]()]{3,}))",
     re.IGNORECASE | re.DOTALL,
 )
@@ -207,9 +221,9 @@ def mask_message(text: str) -> str:
 def mask_value(value: Any, policy: RedactionPolicy = STRICT) -> Any:
     """Return a masked deep copy of a nested value; the input is not changed.
 
-    Under a sensitive key strings and bytes are masked, while numbers, booleans and ``None`` keep value and
-    type (``maxTokens: 8192`` is no secret). Cycles end in ``"[cycle]"``, what is nested deeper than
-    `frozen.DEEPEST_NESTING` in ``"[too deep]"``.
+    Under a sensitive key only numbers, booleans and ``None`` keep value and type (``maxTokens: 8192`` is no
+    secret). What has named fields, a dataclass or a named tuple, becomes a mapping of them. Cycles end in
+    ``"[cycle]"``, what is nested deeper than `frozen.DEEPEST_NESTING` in ``"[too deep]"``.
     """
     return _mask_nested(value, policy, sensitive=False, ancestors=())
 
@@ -217,16 +231,18 @@ def mask_value(value: Any, policy: RedactionPolicy = STRICT) -> Any:
 def _mask_nested(value: Any, policy: RedactionPolicy, *, sensitive: bool, ancestors: tuple[int, ...]) -> Any:
     if isinstance(value, str):
         return MASK if sensitive else mask_text(value)
-    if isinstance(value, bytes | bytearray):
+    if isinstance(value, bytes | bytearray | memoryview):
         masked = MASK if sensitive else mask_text(bytes(value).decode("latin-1"))
         return masked.encode("latin-1")
     if id(value) in ancestors:
         return "[cycle]"
-    if len(ancestors) > DEEPEST_NESTING and isinstance(value, Mapping | list | tuple | set | frozenset):
-        return "[too deep]"
     below = (*ancestors, id(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        value = dict(zip(value._fields, value, strict=True))
+    if len(ancestors) > DEEPEST_NESTING and isinstance(value, Mapping | list | tuple | set | frozenset):
+        return "[too deep]"
     if isinstance(value, Mapping):
         return {
             key: _mask_nested(item, policy, sensitive=sensitive or policy.is_sensitive(key), ancestors=below)
@@ -235,7 +251,8 @@ def _mask_nested(value: Any, policy: RedactionPolicy, *, sensitive: bool, ancest
     if isinstance(value, list | tuple | set | frozenset):
         items = [_mask_nested(item, policy, sensitive=sensitive, ancestors=below) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
-    return value
+    # Of an object of another type nobody knows what its text would show.
+    return MASK if sensitive and not isinstance(value, Number | None) else value
 
 
 # --- values this process knows ---------------------------------------------------------------------------------
@@ -245,20 +262,28 @@ _SHORTEST_PART = 6  # a part of a structured secret must be distinctive to be ma
 
 
 def _structured_parts(secret: str) -> Iterable[str]:
-    """The distinctive parts of a JSON or multi-line secret, which can leak without the whole (`case P08`)."""
+    """The distinctive parts of a secret with a structure, JSON, lines or a URL, which can leak without the whole."""
     try:
         document = json.loads(secret)
     except (ValueError, RecursionError):  # RecursionError: brackets without end
         document = None
     if isinstance(document, dict | list):
-        yield from _string_leaves(document)
+        for leaf in _leaves(document):
+            yield leaf
+            yield from _structured_parts(leaf)  # a private key in a JSON document has lines of its own
     elif "\n" in secret:
         for line in secret.splitlines():
             yield line.strip()
-            yield re.split(r"[:=]\s*", line, maxsplit=1)[-1].strip().strip("\"'")
+            value = re.split(r"[:=]\s*", line, maxsplit=1)[-1]
+            yield value.strip().strip("\"'")
+            yield re.split(r"\s#", value, maxsplit=1)[0].strip().strip("\"'")
+    elif password := re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@]*:([^\s/?#]+)@", secret):
+        yield password[1]
+        yield unquote(password[1])
 
 
-def _string_leaves(document: Any) -> Iterable[str]:
+def _leaves(document: Any) -> Iterable[str]:
+    """The texts of a JSON document, and its numbers as text."""
     pending = [document]
     while pending:
         item = pending.pop()
@@ -268,23 +293,37 @@ def _string_leaves(document: Any) -> Iterable[str]:
             pending += item.values()
         elif isinstance(item, list):
             pending += item
+        elif isinstance(item, int) and not isinstance(item, bool):
+            yield str(item)
+
+
+def _inside_repr(text: str) -> Iterable[str]:
+    """What Python writes for `text` between the quotes of a repr, which differs with the quotes in the text around."""
+    yield repr(text)[1:-1]
+    yield repr(f"{text}\"'")[1:-4]
 
 
 def _spellings(secret: str) -> Iterable[str]:
     """The ways one value gets written: raw, URL, HTML, JSON, repr, shell, hexadecimal, base64 at each alignment."""
     yield secret
-    for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+    for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret), quote(quote(secret, safe=""), safe="")):
         yield encoded
         yield re.sub("%[0-9A-F]{2}", lambda escape: escape[0].lower(), encoded)
     yield html.escape(secret)
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    yield repr(secret)[1:-1]
+    for inside in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield inside
+        yield json.dumps(inside)[1:-1]  # JSON as a text in JSON
+        yield from _inside_repr(inside)
+        yield inside.replace("/", "\\/")  # as PHP writes it
+        yield re.sub("[&<>]", lambda sign: f"\\u{ord(sign[0]):04x}", inside)  # as Go writes it
+    yield from _inside_repr(secret)
     yield shlex.quote(secret)
     if "'" in secret:
         yield shlex.quote(secret)[1:-1]
+    yield re.sub(r"[^\w@%+=:,./-]", r"\\\g<0>", secret)  # as bash's printf %q writes it
     raw = secret.encode("utf-8", "surrogateescape")
     yield raw.hex()
+    yield raw.hex().upper()
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(raw).decode("ascii").rstrip("=")
         # Inside a longer base64 text the value starts at one of three alignments; drop the edge

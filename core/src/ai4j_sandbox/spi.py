@@ -28,6 +28,7 @@ from .capability import (
     FieldDecision,
     IsolationLevel,
     ProviderInfo,
+    SandboxLocation,
 )
 from .deadline import Deadline
 from .errors import (
@@ -290,6 +291,11 @@ class SandboxSession(ABC):
         """The isolation in force for this session."""
         isolation = self._description.isolation
         return self._description.info.isolation if isolation is None else isolation
+
+    @property
+    def location(self) -> SandboxLocation:
+        """Where the sandbox runs, as its provider declares it."""
+        return self._description.info.location
 
     # --- commands -----------------------------------------------------------------------------------------------
 

@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from ai4j_agent import AgentSession
-from ai4j_agent.coding import CodingLimits, CodingToolset, LocalWorkspace, SandboxWorkspace, Workspace
+from ai4j_agent.coding import (
+    CodingLimits,
+    CodingToolset,
+    LocalWorkspace,
+    PathRules,
+    SandboxWorkspace,
+    Workspace,
+)
 from ai4j_agent.coding.background import CommandLog
+from ai4j_agent.coding.bash_tool import command_facts
 from ai4j_sandbox import OutputStream, SandboxCommand, SandboxException, SandboxSpec
 from ai4j_sandbox.testing import FakeProvider, FakeResult
 from support.coding_bench import Bench
@@ -20,6 +28,10 @@ from support.waiting import eventually
 
 def execute(bench: Bench, command: str, **arguments: Any) -> dict[str, Any]:
     return bench.call("bash", action="exec", command=command, **arguments)  # type: ignore[no-any-return]
+
+
+def command_facts_of(bench: Bench, command: SandboxCommand) -> dict[str, Any]:
+    return command_facts(bench.workbench, command, bench.workbench.execute(command))
 
 
 def start(bench: Bench, command: str, **arguments: Any) -> str:
@@ -127,6 +139,19 @@ def test_much_output_is_cut_in_the_middle(make_bench: Callable[..., Bench]) -> N
     assert facts["stdout"].startswith("1\n2\n")
     assert facts["stdout"].endswith("99999\n100000\n")
     assert "[... truncated" in facts["stdout"]
+
+
+def test_artifacts_that_could_not_be_collected_are_told_beside_the_exit_code() -> None:
+    provider = FakeProvider(
+        lambda command: FakeResult() if command.command == "make" else FakeResult(stderr="find: broken", exit_code=9),
+        shell_files=True,
+    )
+    bench = Bench(SandboxWorkspace(provider.create_session(SandboxSpec()), "/work"), rules=PathRules())
+
+    facts = command_facts_of(bench, SandboxCommand(command="make", artifacts=("reports/*",)))
+
+    assert (facts["exitCode"], facts["artifacts"]) == (0, [])
+    assert "find: broken" in facts["artifactsError"]
 
 
 def test_artifacts_are_described(bench: Bench) -> None:

@@ -522,7 +522,6 @@ def test_observers_are_told_of_the_model_s_commands_and_not_of_how_tools_look(tm
         ("run_tests", {}),
         ("browser", {"action": "open"}),
         ("git", {"action": "commit"}),
-        ("git", {"action": ["status"]}),
         ("bash", {"action": "list"}),
         ("update_agents_md", {"action": "write"}),
     ],

@@ -236,6 +236,7 @@ def test_a_paused_sandbox_is_told_by_the_word_of_its_service(scene):
     "line", ["/sandbox attach fake nope", "/sandbox attach nobody x", "/sandbox enable fake --config nonsense=1"]
 )
 def test_a_failing_attach_keeps_the_runtime_and_never_falls_back(scene, line):
+    """Case O04."""
     scene = scene(PWD, "done")
     sandbox = scene.existing()
 
@@ -267,6 +268,7 @@ def nowhere(command: SandboxCommand) -> FakeResult:
     ],
 )
 def test_a_sandbox_that_cannot_be_used_does_not_replace_the_one_in_use(scene, line, told):
+    """Case O04."""
     scene = scene(PWD, "done")
     kept, useless = scene.existing(), scene.other.create_session(SandboxSpec()).session_id
     broken = {
@@ -600,7 +602,8 @@ def test_a_tool_that_fails_and_one_that_does_not_exist_are_shown(scene):
     shown = scene.chat(f"/sandbox attach fake {sandbox}", "go")
 
     assert (
-        f"[fly failed: there is no such tool]\n[read_file in fake/{sandbox}]\n[read_file failed: ToolError]\ndone\n"
+        f"[fly failed: there is no such tool]\n[read_file in fake/{sandbox}]\n"
+        "[read_file failed: path escapes the workspace root: '/nowhere' (give a path inside of it)]\ndone\n"
     ) in shown
 
 
@@ -632,6 +635,7 @@ def test_always_counts_for_the_tool_and_the_kind_of_place(scene):
 
 
 def test_control_characters_of_a_sandbox_reach_no_terminal(scene):
+    """Case A12."""
     scene = scene()
     scene.provider.script = lambda command: FakeResult(stdout="\x1b]0;owned\x07\x1b[31mred")
     sandbox = scene.existing()

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import yaml
 
 LONGEST_DOCUMENT = 256 * 1024
+LONGEST_BYTES = 4 * LONGEST_DOCUMENT
+"""No character of UTF-8 has more than four bytes."""
+
 MOST_VALUES = 20_000
 DEEPEST_LEVEL = 50
 
@@ -49,7 +52,7 @@ def parse_yaml(text: str) -> YamlDocument:
     import yaml
 
     if len(text) > LONGEST_DOCUMENT:
-        raise _invalid(f"longer than {LONGEST_DOCUMENT} characters")
+        raise invalid(f"longer than {LONGEST_DOCUMENT} characters")
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         walk = _Walk()
@@ -57,9 +60,9 @@ def parse_yaml(text: str) -> YamlDocument:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         said = ": ".join(part for part in (error.context, error.problem) if part)
-        raise _invalid(said or "parse failed", line) from None
+        raise invalid(said or "parse failed", line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _invalid(f"parse failed ({type(error).__name__})") from None
+        raise invalid(f"parse failed ({type(error).__name__})") from None
 
 
 class _Walk:
@@ -71,6 +74,7 @@ class _Walk:
         self.lines: dict[str, int] = {}
         self._scalars = yaml.SafeLoader("")
         self._left = MOST_VALUES
+        self._characters_left = LONGEST_DOCUMENT  # aliases can repeat a long text as well as a list
 
     def value(self, node: yaml.Node, path: str, above: tuple[int, ...]) -> Any:
         import yaml
@@ -78,13 +82,13 @@ class _Walk:
         line = node.start_mark.line + 1
         self._left -= 1
         if self._left < 0:
-            raise _invalid(f"more than {MOST_VALUES} values", line)
+            raise invalid(f"more than {MOST_VALUES} values", line)
         if id(node) in above:
-            raise _invalid("an alias that contains itself", line)
+            raise invalid("an alias that contains itself", line)
         if len(above) >= DEEPEST_LEVEL:
-            raise _invalid(f"more than {DEEPEST_LEVEL} levels", line)
+            raise invalid(f"more than {DEEPEST_LEVEL} levels", line)
         if node.tag not in _PLAIN:
-            raise _invalid(f"unsupported tag {node.tag}", line)
+            raise invalid(f"unsupported tag {node.tag}", line)
         self.lines.setdefault(path, line)
         below = (*above, id(node))
         if isinstance(node, yaml.MappingNode):
@@ -99,7 +103,7 @@ class _Walk:
             line = key_node.start_mark.line + 1
             key = self._key(key_node, path, line)
             if key in data:
-                raise _invalid(f"duplicate key {key!r}", line)
+                raise invalid(f"duplicate key {key!r}", line)
             self.lines[f"{path}.{key}"] = line
             data[key] = self.value(value_node, f"{path}.{key}", below)
         return data
@@ -108,23 +112,27 @@ class _Walk:
         import yaml
 
         if node.tag == _MERGE:
-            raise _invalid("merge keys are not supported", line)
+            raise invalid("merge keys are not supported", line)
         key = self._scalar(node) if isinstance(node, yaml.ScalarNode) and node.tag in _PLAIN else None
         if not isinstance(key, str):
             raise BlueprintLoadError("blueprint.type.key", f"{path} contains a non-string key (line {line})", line=line)
         return key
 
     def _scalar(self, node: yaml.Node) -> Any:
+        self._characters_left -= len(node.value)
+        if self._characters_left < 0:
+            raise invalid(f"unfolds to more than {LONGEST_DOCUMENT} characters", node.start_mark.line + 1)
         if node.tag == _TIMESTAMP:
             return node.value
         try:
             return self._scalars.construct_object(node)
         except (KeyError, ValueError):  # `!!bool maybe`
             kind = node.tag.rpartition(":")[2]
-            raise _invalid(f"a value that is no {kind}", node.start_mark.line + 1) from None
+            raise invalid(f"a value that is no {kind}", node.start_mark.line + 1) from None
 
 
-def _invalid(problem: str, line: int | None = None) -> BlueprintLoadError:
+def invalid(problem: str, line: int | None = None) -> BlueprintLoadError:
+    """Return the error for what is not the YAML we accept."""
     where = f"line {line}: " if line else ""
     return BlueprintLoadError(
         "blueprint.yaml.invalid", f"Invalid Agent Blueprint YAML: {where}{' '.join(problem.split())}", line=line

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ai4j_agent.errors import BlueprintRefusedError
+from ai4j_sandbox.errors import SandboxConfigError
 from ai4j_sandbox.frozen import empty_mapping, freeze
 from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.redaction import fold_key, mask_text
@@ -178,21 +179,26 @@ class AgentBlueprint(_Frozen):
                 sent the host's credential.
 
         Raises:
-            BlueprintRefusedError: It holds a secret, or names another address.
+            BlueprintRefusedError: It holds a secret, names another address, or holds what no spec can.
         """
         if self.sandbox is None or not self.wants_sandbox:
             return None
         self._require_no_secret()
         self._require_allowed(self.sandbox, frozenset(allowed_origins))
         config = dict(self.sandbox.config)
-        return SandboxSpec(
-            provider_id=self.sandbox.provider,
-            profile=self.sandbox.profile,
-            image=config.pop("image", None),
-            workspace_id=config.pop("workspaceId", None),
-            labels=config.pop("labels", None) or {},
-            config=config,
-        )
+        try:
+            return SandboxSpec(
+                provider_id=self.sandbox.provider,
+                profile=self.sandbox.profile,
+                image=config.pop("image", None),
+                workspace_id=config.pop("workspaceId", None),
+                labels=config.pop("labels", None) or {},
+                config=config,
+            )
+        except SandboxConfigError as error:
+            raise BlueprintRefusedError(
+                "blueprint.sandbox.config.invalid", f"$.sandbox: {error.message}", line=self.lines.get("$.sandbox")
+            ) from error
 
     def _require_no_secret(self) -> None:
         from .validation import secret_issues

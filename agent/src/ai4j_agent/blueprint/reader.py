@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from ai4j_agent.errors import BlueprintLoadError
 
-from .document import YamlDocument, parse_yaml
+from .document import LONGEST_BYTES, LONGEST_DOCUMENT, YamlDocument, invalid, parse_yaml
 from .model import (
     AgentBlueprint,
     BlueprintCompact,
@@ -36,8 +36,7 @@ def load_blueprint(source: str | BinaryIO | None) -> AgentBlueprint:
     """
     if source is None:
         raise BlueprintLoadError("blueprint.yaml.required", "Blueprint YAML content is required")
-    text = source if isinstance(source, str) else _decoded(source.read())
-    document = parse_yaml(text)
+    document = parse_yaml(source if isinstance(source, str) else _text_of(source))
     if document.value is None:
         raise BlueprintLoadError("blueprint.document.required", "Agent Blueprint document is empty")
     return _Reader(document).blueprint()
@@ -52,18 +51,31 @@ def load_blueprint_file(path: str | os.PathLike[str] | None) -> AgentBlueprint:
     if path is None:
         raise BlueprintLoadError("blueprint.path.required", "Blueprint path is required")
     try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise BlueprintLoadError("blueprint.io", f"Unable to read Agent Blueprint file: {reason}") from None
-    return load_blueprint(_decoded(content))
+        with Path(path).open("rb") as stream:
+            text = _text_of(stream)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise BlueprintLoadError(
+            "blueprint.io", f"Unable to read Agent Blueprint file {Path(path).name}: {reason}"
+        ) from None
+    return load_blueprint(text)
 
 
-def _decoded(content: bytes) -> str:
+def _text_of(stream: BinaryIO) -> str:
+    content = stream.read(LONGEST_BYTES + 1)
+    if len(content) > LONGEST_BYTES:
+        raise invalid(f"longer than {LONGEST_DOCUMENT} characters")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BlueprintLoadError("blueprint.yaml.invalid", "Invalid Agent Blueprint YAML: not UTF-8") from None
+        raise invalid("not UTF-8") from None
+
+
+def _nearest(key: str, names: Sequence[str]) -> str | None:
+    """The known key that may have been meant, however it is written: ``SANDBOX`` is none of ours, and not far off."""
+    by_folded = {name.casefold(): name for name in names}
+    nearest = difflib.get_close_matches(key.strip().casefold(), by_folded, n=1)
+    return by_folded[nearest[0]] if nearest else None
 
 
 class _Reader:
@@ -179,9 +191,7 @@ class _Reader:
         names = known.split()
         for key in data:
             if key not in names:
-                nearest = difflib.get_close_matches(key, names, n=1)
-                found = UnknownKey(path=f"{path}.{key}", nearest=nearest[0] if nearest else None, value=data[key])
-                self._unknown.append(found)
+                self._unknown.append(UnknownKey(path=f"{path}.{key}", nearest=_nearest(key, names), value=data[key]))
         return data
 
     def _optional(self, data: Mapping[str, Any], path: str, read: Callable[[Any, str], T]) -> T | None:

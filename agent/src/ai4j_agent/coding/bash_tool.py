@@ -89,6 +89,7 @@ def command_facts(work: Workbench, command: SandboxCommand, result: SandboxResul
         "signal": result.signal,
         "truncated": result.truncated,
         "artifacts": [artifact_facts(artifact) for artifact in result.artifacts],
+        "artifactsError": result.artifacts_error,
         "durationMillis": result.duration_millis,
         "hint": _hint(result, command),
     }

@@ -11,8 +11,8 @@ from ai4j_agent.agent import Agent
 from ai4j_agent.builder import AgentBuilder
 from ai4j_agent.delegate import DelegateTool
 from ai4j_agent.errors import AgentConfigError
-from ai4j_agent.permission import allow_all
-from ai4j_agent.sandbox_source import SandboxSource
+from ai4j_agent.permission import AgentExecutionEnvironment, allow_all
+from ai4j_agent.sandbox_source import SandboxSource, environment_of
 from ai4j_agent.session import AgentSession
 from ai4j_agent.tools import Tool
 from ai4j_sandbox.redaction import Scrubber
@@ -58,9 +58,9 @@ class CodingSandboxRuntime:
         return cls(session)
 
     @property
-    def provider_id(self) -> str:
-        """Whose sandbox it is."""
-        return self.session.provider_id
+    def environment(self) -> AgentExecutionEnvironment:
+        """What a policy calls the place."""
+        return environment_of(self.session.location)
 
     @property
     def lends(self) -> bool:

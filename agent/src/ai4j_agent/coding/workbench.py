@@ -6,7 +6,6 @@ schema first. Names are camelCase for the model, as in the Java original, and sn
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,13 +15,12 @@ from typing import Any, TypeAlias
 from ai4j_agent.errors import ToolError
 from ai4j_agent.permission import ToolEffect
 from ai4j_agent.session import AgentSession
-from ai4j_agent.tools import ToolContext, ToolPlacement, within
+from ai4j_agent.tools import ToolContext, ToolPlacement, check_value, secret_values, within
 from ai4j_sandbox.deadline import Deadline
 from ai4j_sandbox.errors import SandboxFileError, SandboxNotFoundError, SandboxOutputLimitError
 from ai4j_sandbox.files import FileInfo
 from ai4j_sandbox.frozen import freeze
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
-from ai4j_sandbox.redaction import is_sensitive_key
 
 from .background import BackgroundCommands
 from .confinement import PathRules, relative_path
@@ -75,7 +73,7 @@ class Workbench:
 
     def protect(self, environment: Mapping[str, str]) -> None:
         """Mask the values of secret-looking variables from now on."""
-        secrets = [value for name, value in environment.items() if is_sensitive_key(name)]
+        secrets = secret_values(environment)
         self.session.protect(*secrets)
         self.workspace.protect(*secrets)
 
@@ -227,14 +225,6 @@ def variables(description: str) -> Mapping[str, Any]:
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "string": str,
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
-
 
 def named_arguments(parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments as a function takes them; what is ``null`` is not given.
@@ -249,12 +239,8 @@ def named_arguments(parameters: Mapping[str, Any], arguments: Mapping[str, Any])
 
 
 def _check(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    kind = schema["type"]
-    if not isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, bool)):
-        raise ToolError(f"{name} must be of type {kind}, got {json.dumps(value)[:100]}")
-    if "enum" in schema and value not in schema["enum"]:
-        raise ToolError(f"{name} must be one of {', '.join(schema['enum'])}; got {value!r}")
-    if kind == "integer" and value < schema["minimum"]:
+    check_value(name, value, schema)
+    if schema["type"] == "integer" and value < schema["minimum"]:
         raise ToolError(f"{name} must be at least {schema['minimum']}, got {value}")
     members = list(_members(value))
     if not all(isinstance(item, str) for item in members):

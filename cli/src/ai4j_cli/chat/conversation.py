@@ -13,6 +13,7 @@ from contextlib import suppress
 from ai4j_agent import Agent, AgentError, AgentPermissionError, AgentSession, SandboxDetachedError, StopReason
 from ai4j_cli.application import Application
 from ai4j_cli.interruption import Interrupted, signals_deferred
+from ai4j_cli.rendering import one_line
 from ai4j_sandbox import (
     SandboxCommand,
     SandboxConfigError,
@@ -38,7 +39,7 @@ _ENDINGS: Mapping[StopReason, str] = {
     StopReason.MAX_TOOL_CALLS: "stopped: the limit of tool calls is reached",
     StopReason.TIMEOUT: "stopped: the time is up",
 }
-_TOOL_FAILURES: Mapping[str, str] = {AgentPermissionError.__name__: "not allowed"}
+_TOOL_FAILURES: Mapping[str | None, str] = {AgentPermissionError.__name__: "not allowed"}
 
 
 class Chat:
@@ -257,11 +258,11 @@ class Chat:
         with suppress(OSError):
             self._tell(f"[{execution.tool} in {execution.place}]")
 
-    def _show_failure(self, tool: str, failure: str) -> None:
+    def _show_failure(self, tool: str, kind: str | None, reason: str) -> None:
         known = self._agent.runner.tools.find(tool) is not None
-        reason = _TOOL_FAILURES.get(failure, failure) if known else "there is no such tool"
+        why = _TOOL_FAILURES.get(kind, reason) if known else "there is no such tool"
         with suppress(OSError):
-            self._tell(f"[{tool} failed: {reason}]")
+            self._tell(one_line(f"[{tool} failed: {why}]"))
 
     def _stream(self, text: str) -> None:
         """Show what the model says: its own words, of which only known secrets are masked."""

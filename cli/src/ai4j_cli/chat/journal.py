@@ -36,14 +36,14 @@ class Journal:
     Args:
         session: The agent session.
         show_call: Told of each tool call as it starts.
-        show_failure: Told of each that failed, or that could not start: the tool, and the kind of failure.
+        show_failure: Told of each that failed, or that could not start: the tool, the kind of failure, and why.
     """
 
     def __init__(
         self,
         session: AgentSession,
         show_call: Callable[[Execution], None] = lambda execution: None,
-        show_failure: Callable[[str, str], None] = lambda tool, failure: None,
+        show_failure: Callable[[str, str | None, str], None] = lambda tool, kind, reason: None,
     ) -> None:
         self.last_execution: Execution | None = None
         self._session = session
@@ -58,7 +58,8 @@ class Journal:
             self.last_execution = Execution(tool=facts["tool"], place=self._place(facts["environment"]))
             self._show_call(self.last_execution)
         elif event.type == AgentEventType.TOOL_RESULT and not facts.get("ok", True):
-            self._show_failure(facts["tool"], facts.get("error") or "no reason given")
+            kind = facts.get("error")
+            self._show_failure(facts["tool"], kind, facts.get("reason") or kind or "no reason given")
 
     def sandbox_event(self, event: SandboxEvent) -> None:
         """Take an event of a sandbox session; our own looks at it are not worth a line."""

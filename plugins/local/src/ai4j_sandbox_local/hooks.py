@@ -11,6 +11,7 @@ from ai4j_sandbox.capability import (
     IsolationLevel,
     ProviderInfo,
     Requirement,
+    SandboxLocation,
     emulated,
 )
 from ai4j_sandbox.hookspecs import ProviderRegistration, hookimpl
@@ -43,6 +44,7 @@ INFO = ProviderInfo(
         }
     ),
     isolation=IsolationLevel.NAMESPACE,
+    location=SandboxLocation.THIS_MACHINE,
 )
 
 

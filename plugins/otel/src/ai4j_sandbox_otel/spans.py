@@ -4,6 +4,8 @@ Rules:
 
 * Nothing of an event's text or data becomes an attribute, however it was masked: only its kind and its figures.
 * Sessions whose end is never seen are bounded in number, and ended when the process exits.
+* An error of a command may be its end, or be followed by it (artifacts that could not be collected). Its span is
+  ended with the command's end or, at the time of the error, with its session.
 """
 
 from __future__ import annotations
@@ -22,15 +24,20 @@ from ai4j_sandbox import AgentSessionSandboxBinding, OutputStream, SandboxEvent,
 MOST_OPEN_SESSIONS = 10_000
 
 _PREFIX = "ai4j.sandbox"
-_ENDS = (SandboxEventType.COMMAND_FINISHED, SandboxEventType.COMMAND_CANCELED, SandboxEventType.ERROR)
+_ENDS = (SandboxEventType.COMMAND_FINISHED, SandboxEventType.COMMAND_CANCELED)
 
 
 @dataclass(slots=True)
 class _OpenCommand:
-    """A command that runs."""
+    """A command that runs, as far as is known.
+
+    Attributes:
+        error: What may have been its end.
+    """
 
     span: Span
     started_at_epoch_ms: int
+    error: SandboxEvent | None = None
     written: dict[OutputStream, int] = field(default_factory=lambda: dict.fromkeys(OutputStream, 0))
 
 
@@ -107,6 +114,9 @@ class SandboxSpans:
             command = session.commands[command_id] = self._start_command(session, event, binding)
         if event.type is SandboxEventType.COMMAND_OUTPUT and event.stream is not None:
             command.written[event.stream] += len(event.data or b"")
+        elif event.type is SandboxEventType.ERROR:
+            command.error = event
+            command.span.set_status(StatusCode.ERROR)
         elif event.type in _ENDS:
             del session.commands[command_id]
             _end_command(command, event)
@@ -131,18 +141,15 @@ def process_spans() -> SandboxSpans:
 
 
 def _end_command(command: _OpenCommand, event: SandboxEvent) -> None:
-    span = command.span
     facts: dict[str, str | int | bool | None] = {
         "command.stdout_bytes": command.written[OutputStream.STDOUT],
         "command.stderr_bytes": command.written[OutputStream.STDERR],
         "command.duration_ms": max(0, event.timestamp_epoch_ms - command.started_at_epoch_ms),
     }
-    if event.type is SandboxEventType.ERROR:
-        span.set_status(StatusCode.ERROR)
-    else:
+    if event.type in _ENDS:
         facts |= _ending(event)
-    _set(span, **facts)
-    span.end(_nanoseconds(event))
+    _set(command.span, **facts)
+    command.span.end(_nanoseconds(event))
 
 
 def _ending(event: SandboxEvent) -> dict[str, str | int | bool | None]:
@@ -155,7 +162,10 @@ def _ending(event: SandboxEvent) -> dict[str, str | int | bool | None]:
 
 def _end(session: _OpenSession, at: int | None = None) -> None:
     for command in session.commands.values():
-        command.span.end(at)
+        if command.error is not None:
+            _end_command(command, command.error)
+        else:
+            command.span.end(at)
     session.span.end(at)
 
 

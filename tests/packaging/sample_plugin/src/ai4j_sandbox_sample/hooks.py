@@ -10,6 +10,7 @@ from ai4j_sandbox import (
     IsolationLevel,
     ProviderInfo,
     ProviderRegistration,
+    SandboxLocation,
     SandboxProvider,
     hookimpl,
 )
@@ -22,6 +23,7 @@ INFO = ProviderInfo(
     version="0.1.0",
     spi=((0, 1), (0, 2)),
     isolation=IsolationLevel.NONE,
+    location=SandboxLocation.THIS_MACHINE,
     capabilities=Capabilities(
         {
             Capability.STREAMING: NATIVE,
