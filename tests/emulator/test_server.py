@@ -50,6 +50,16 @@ def test_nothing_is_left_after_a_stop() -> None:
         client.call("GET", "/health")
 
 
+@pytest.mark.parametrize("face", ["e2b", "cubesandbox"])
+def test_workspace_of_the_spec_is_home_whatever_the_face_usually_has(face: str) -> None:
+    with Emulator(faces=(face,), spec=SandboxSpec(provider_id="local", workspace_id="/work")) as emulator:
+        EmulatorClient(emulator.url()).call("POST", "/sandboxes", {"templateID": "t"})
+        (sandbox,) = emulator.sandboxes()
+        told = sandbox.session.execute(SandboxCommand(command="pwd")).stdout
+
+    assert (sandbox.home, told) == ("/work", "/work\n")
+
+
 def test_it_can_be_started_again() -> None:
     emulator = Emulator(provider=FakeProvider())
     for _ in range(2):

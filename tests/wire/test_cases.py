@@ -52,14 +52,21 @@ RESULTS = {
         (0, "ok\ufffd", "", False),
     ),
     "A06 an invalid byte": (stream(START, output(b"a\xffb"), EXITED, END_OF_STREAM), (0, "a\ufffdb", "", False)),
+    "A07 a NUL in the text": (stream(START, output(b"a\0b\n"), EXITED, END_OF_STREAM), (0, "a\0b\n", "", False)),
     "A15 output that looks like a stream header": (
         stream(START, output(b"\x01\0\0\0\0\0\0\x05hello"), EXITED, END_OF_STREAM),
         (0, "\x01\0\0\0\0\0\0\x05hello", "", False),
     ),
+    "A18 no output at all is empty text": (stream(START, EXITED, END_OF_STREAM), (0, "", "", False)),
     "B01 a left-out zero": (stream(START, output(b"hi"), EXITED, END_OF_STREAM), (0, "hi", "", False)),
+    "B02 a status that names no number": (
+        stream(START, event(end={"exitCode": 0, "exited": True, "status": "exited"}), END_OF_STREAM),
+        (0, "", "", False),
+    ),
     "B03 a failure that is also called an error": (
-        stream(START, event(end={"exitCode": 3, "exited": True, "error": "exit status 3"}), END_OF_STREAM),
-        (3, "", "", False),
+        stream(START, output(b"o"), event(end={"exitCode": 3, "exited": True, "status": "exit status 3",
+                                               "error": "exit status 3"}), END_OF_STREAM),
+        (3, "o", "", False),
     ),
     "B04 killed": (
         stream(START, event(end={"exitCode": -1, "status": "signal: killed"}), END_OF_STREAM),
@@ -74,9 +81,9 @@ RESULTS = {
         (7, "hi", "", False),
     ),
     "B10 output that talks of timeouts": (
-        stream(START, output(b"partial"), output(b"job timed out after 10s\n", "stderr"),
+        stream(START, output(b"partial"), output(b"job timed out after 5s\n", "stderr"),
                event(end={"exitCode": 1, "exited": True}), END_OF_STREAM),
-        (1, "partial", "job timed out after 10s\n", False),
+        (1, "partial", "job timed out after 5s\n", False),
     ),
     "D17 output behind the end of the stream": (
         stream(START, EXITED, END_OF_STREAM, output(b"late")),

@@ -18,7 +18,7 @@ from ai4j_sandbox.errors import (
     SandboxProtocolError,
 )
 from ai4j_sandbox.model import SandboxStatus, SandboxSummary
-from ai4j_sandbox_wire.creation import CREATE_TAG, remove_created, removing, tagged_metadata, undone
+from ai4j_sandbox_wire.creation import CREATE_TAG, remove_created, removing, tagged_metadata, undoing
 
 INFO = ProviderInfo(provider_id="demo", display_name="Demo", distribution="demo", version="1")
 
@@ -44,12 +44,28 @@ class FakeService:
             if metadata.items() <= own.items()
         ]
 
+    def tag(self, tag: str) -> None:
+        """Let the sandboxes that carry the tag ``"t"`` carry this one instead."""
+        for own in self.sandboxes.values():
+            if own.get(CREATE_TAG) == "t":
+                own[CREATE_TAG] = tag
+
     def remove_created(self, tag: str) -> bool:
         return remove_created(self, tag, self.waits.append)
 
 
+def create(service: FakeService, error: BaseException, sandbox_id: str | None) -> None:
+    """Fail in the middle of a creation that has made what carries the tag ``"t"``."""
+    with undoing(service, INFO) as creation:
+        service.tag(creation.tag)
+        creation.sandbox_id = sandbox_id
+        raise error
+
+
 def undo(error: BaseException, service: FakeService, sandbox_id: str | None = None) -> BaseException:
-    return undone(error, service, tag="t", sandbox_id=sandbox_id, info=INFO)
+    with pytest.raises(BaseException) as caught:
+        create(service, error, sandbox_id)
+    return caught.value
 
 
 def test_metadata_is_filtered_and_tagged_and_labels_win() -> None:

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ai4j_sandbox.errors import SandboxAuthError, SandboxConnectionError, SandboxFileError, SandboxNotFoundError
-from ai4j_sandbox.files import FileInfo, FileKind
+from ai4j_sandbox.errors import (
+    SandboxAuthError,
+    SandboxConnectionError,
+    SandboxException,
+    SandboxFileError,
+    SandboxNotFoundError,
+)
+from ai4j_sandbox.files import FileInfo, FileKind, SandboxFiles
 from ai4j_sandbox_wire.envd_files import EnvdFiles
 from support.envd_stub import END_OF_STREAM, STREAM, EnvdStub, event
 from support.http_stub import Recorded, Reply
@@ -67,6 +73,40 @@ class FakeDisk(EnvdStub):
         return Reply(headers=STREAM, body=end + END_OF_STREAM)
 
 
+class ByScript(SandboxFiles):
+    """Files by scripts, as far as it matters here: what was asked, and that it was asked of this."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def read_chunks(self, path: str) -> Iterator[bytes]:
+        self.calls.append(("read", path))
+        yield b"by script"
+
+    def write_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        self.calls.append(("write", path, b"".join(chunks)))
+
+    def list(self, path: str, *, depth: int = 1) -> list[FileInfo]:
+        self.calls.append(("list", path, depth))
+        return [FileInfo(path=f"{path}/\udcff", kind=FileKind.FILE, size_bytes=1)]
+
+    def stat(self, path: str) -> FileInfo:
+        self.calls.append(("stat", path))
+        return FileInfo(path=path, kind=FileKind.FILE, size_bytes=1)
+
+    def make_dir(self, path: str) -> None:
+        self.calls.append(("make_dir", path))
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        self.calls.append(("remove", path, recursive))
+
+    def move(self, source: str, destination: str) -> None:
+        self.calls.append(("move", source, destination))
+
+    def make_executable(self, path: str) -> None:
+        self.calls.append(("make_executable", path))
+
+
 def answer(document: object) -> Reply:
     return Reply(headers=JSON, body=json.dumps(document).encode())
 
@@ -83,7 +123,7 @@ def disk() -> Iterator[FakeDisk]:
 
 @pytest.fixture
 def files(disk: FakeDisk) -> EnvdFiles:
-    return EnvdFiles(disk.client())
+    return EnvdFiles(disk.client(), ByScript())
 
 
 def test_content_is_read(files: EnvdFiles) -> None:
@@ -181,6 +221,7 @@ def test_move_replaces_the_destination(disk: FakeDisk, files: EnvdFiles) -> None
         (refusal(500, "internal", "cross-device link"), SandboxFileError),
         (Reply(status=507, headers=JSON, body=b'{"code":507,"message":"no space left"}'), SandboxFileError),
         (Reply(status=401), SandboxAuthError),
+        (Reply(status=407), SandboxException),
         (Reply(status=502), SandboxConnectionError),
     ],
 )
@@ -189,5 +230,44 @@ def test_complaint_about_a_path_is_a_file_error_and_others_are_not(
 ) -> None:
     disk.http._handler = lambda request: reply
 
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         files.write("/a", b"x")
+    assert type(caught.value) is error
+
+
+def test_name_that_is_not_utf8_is_never_sent_to_envd(disk: FakeDisk) -> None:
+    shell = ByScript()
+    files = EnvdFiles(disk.client(), shell)
+    name = "/\udcff"
+
+    assert files.read(name) == b"by script"
+    files.write(name, b"x")
+    files.make_dir(name)
+    files.remove(name)
+    files.move("/a", name)
+    files.move(name, "/a")
+    files.make_executable(name)
+    assert files.stat(name).path == name
+
+    assert shell.calls == [
+        ("read", name),
+        ("write", name, b"x"),
+        ("make_dir", name),
+        ("stat", name),
+        ("remove", name, False),
+        ("move", "/a", name),
+        ("move", name, "/a"),
+        ("make_executable", name),
+        ("stat", name),
+    ]
+    assert disk.methods == []
+
+
+def test_listing_that_envd_cannot_write_down_is_made_by_a_script(disk: FakeDisk) -> None:
+    refused = refusal(500, "internal", "marshal message: field filesystem.EntryInfo.name contains invalid UTF-8")
+    disk.refusals["ListDir"] = refused
+    shell = ByScript()
+
+    listed = EnvdFiles(disk.client(), shell).list("/odd", depth=2)
+
+    assert ([entry.name for entry in listed], shell.calls) == (["\udcff"], [("list", "/odd", 2)])

@@ -30,7 +30,7 @@ def test_metrics_are_envds() -> None:
     )
 
 
-@pytest.mark.parametrize("value", [None, "much", True, [], {}])
+@pytest.mark.parametrize("value", [None, "much", True, [], {}, float("nan"), float("inf"), 10**400])
 def test_metrics_that_are_no_numbers_are_not_told(value: Any) -> None:
     assert parse_metrics({"cpu_used_pct": value, "mem_used": value}) == Metrics()
 

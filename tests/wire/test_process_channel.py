@@ -128,6 +128,7 @@ def test_exit_is_known_before_the_stream_ends() -> None:
 
 @pytest.mark.parametrize("ending", [Ending.CUT, Ending.RESET, Ending.KEEP])
 def test_stream_without_an_end_is_outcome_unknown_with_what_had_arrived(ending: Ending) -> None:
+    """Case D01."""
     broken = EnvdStub(START, output(b"partial"), ending)
     with broken as stub, pytest.raises(SandboxOutcomeUnknownError, match="end never arrived") as caught:
         run(stub)

@@ -10,10 +10,16 @@ import pytest
 
 from ai4j_sandbox.capability import ProviderInfo
 from ai4j_sandbox.deadline import Deadline
-from ai4j_sandbox.errors import SandboxCleanupError, SandboxNotFoundError, SandboxProtocolError
+from ai4j_sandbox.errors import (
+    SandboxAdmissionError,
+    SandboxAuthError,
+    SandboxCleanupError,
+    SandboxNotFoundError,
+    SandboxProtocolError,
+)
 from ai4j_sandbox.model import SandboxSpec, SandboxStatus, SandboxSummary
 from ai4j_sandbox.settings import ResolvedSettings, Setting, SettingsTable
-from ai4j_sandbox.spi import SandboxSession
+from ai4j_sandbox.spi import Health, SandboxSession
 from ai4j_sandbox_wire.base_url import BaseUrl
 from ai4j_sandbox_wire.message import HttpLimits, HttpRequest, Send
 from ai4j_sandbox_wire.remote_provider import RemoteProvider
@@ -59,6 +65,11 @@ class DemoProvider(RemoteProvider[str, FakeClient]):
     def _client(self, config: str) -> FakeClient:
         return FakeClient(self._sender(None))
 
+    def _health(self, config: str, client: FakeClient) -> Health:
+        if config == "http://forbidden":
+            raise SandboxAuthError("no key", hint="give one")
+        return Health(healthy=True, summary=f"{config} answers")
+
     def _create(self, spec: SandboxSpec) -> SandboxSession:
         raise NotImplementedError("this provider is never asked to create")
 
@@ -77,6 +88,17 @@ def test_argument_that_is_no_setting_is_one_too_many() -> None:
         DemoProvider(api_uri="http://h")
 
 
+def test_spec_of_a_connection_is_admitted_and_resolved() -> None:
+    provider = DemoProvider()
+    given = SandboxSpec(provider_id="demo", config={"caBundle": "x"})
+
+    assert provider._admitted(None)[:2] == (SandboxSpec(provider_id="demo"), "http://h")
+    assert provider._admitted(given)[0] is given
+    for refused in (SandboxSpec(provider_id="other"), SandboxSpec(config={"unknown": 1})):
+        with pytest.raises(SandboxAdmissionError):
+            provider._admitted(refused)
+
+
 def test_sandboxes_are_found_by_labels() -> None:
     assert [dict(found.labels) for found in DemoProvider().list_sessions({"a": "b"})] == [{"a": "b"}]
 
@@ -90,15 +112,26 @@ def test_destroying_is_done_when_nothing_is_there_and_in_doubt_otherwise() -> No
     assert (caught.value.session_id, caught.value.may_still_exist) == ("odd", True)
 
 
-def test_connections_are_shared_by_all_calls_of_a_provider_and_end_with_it() -> None:
+def test_health_is_told_and_never_raised() -> None:
+    assert DemoProvider().health() == Health(healthy=True, summary="http://h answers")
+    refused = DemoProvider(api_url="http://forbidden").health()
+    assert refused == Health(healthy=False, summary="no key", advice=("give one",))
+
+
+def test_connections_are_shared_by_all_calls_and_end_with_the_last_who_sends() -> None:
     with HttpStub(Reply(body=b"{}")) as stub:
         provider = DemoProvider()
         request = HttpRequest(method="GET", origin=BaseUrl.parse(stub.url).origin, target="/", limits=HttpLimits())
-        for _ in range(2):
-            assert provider._client("").send(request, Deadline(5)).status == 200
-        assert stub.connections == 1
+        assert provider._client("").send(request, Deadline(5)).status == 200
+        client = provider._client("")
 
         del provider
+        gc.collect()
+        for _ in range(2):
+            assert client.send(request, Deadline(5)).status == 200
+        assert stub.connections == 1
+
+        del client
         gc.collect()
         assert stub.closings.acquire(timeout=5)
 

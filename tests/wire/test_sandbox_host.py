@@ -25,6 +25,12 @@ def test_what_is_no_domain_is_refused(text: str) -> None:  # K08
         parse_domain(text)
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "99999"])
+def test_port_that_nothing_can_listen_on_is_refused(port: str) -> None:  # K08
+    with pytest.raises(ValueError, match="port from 1 to 65535"):
+        parse_domain(f"cube.app:{port}")
+
+
 def test_port_is_part_of_the_host() -> None:
     assert port_host(49983, "sb1", "cube.app:8080") == "49983-sb1.cube.app:8080"
 

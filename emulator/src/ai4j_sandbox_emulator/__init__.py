@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .faults import Answer, Cut, Drip, Fault, Frames, Hang, Reset, Stall
+from .faults import Answer, Cut, Drip, Fail, Fault, Frames, Hang, Reset, Stall
 
 if TYPE_CHECKING:
     from .server import Emulator
 
-__all__ = ["Answer", "Cut", "Drip", "Emulator", "Fault", "Frames", "Hang", "Reset", "Stall"]
+__all__ = ["Answer", "Cut", "Drip", "Emulator", "Fail", "Fault", "Frames", "Hang", "Reset", "Stall"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,11 +10,10 @@ DELETE /_emulator/requests          forget it
 
 from __future__ import annotations
 
-import json
-
 from aiohttp import web
 
 from .faults import FaultBoard, FaultError, parse_fault
+from .json_text import parse_json, whole_number
 from .recorder import Recorder
 from .reply import Reply, empty_reply, json_reply
 from .routing import Match, Router
@@ -48,7 +47,7 @@ class AdminApi:
 
     async def _add_fault(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         try:
-            fault = parse_fault(json.loads(await request.read()))
+            fault = parse_fault(parse_json(await request.read()))
         except (FaultError, ValueError, TypeError) as error:
             return json_reply({"message": str(error)}, 400)
         return json_reply({"number": self._faults.add(fault)}, 201)
@@ -62,9 +61,9 @@ class AdminApi:
         return empty_reply()
 
     async def _remove_fault(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        number = parameters["number"]
-        removed = number.isdigit() and self._faults.remove(int(number))
-        return empty_reply() if removed else json_reply({"message": f"no fault {number} in force"}, 404)
+        number = whole_number(parameters["number"])
+        removed = number is not None and self._faults.remove(number)
+        return empty_reply() if removed else json_reply({"message": f"no fault {parameters['number']} in force"}, 404)
 
     async def _list_requests(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         return json_reply([item.as_json() for item in self._recorder.all()])

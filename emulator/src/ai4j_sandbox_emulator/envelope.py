@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zlib
 from dataclasses import dataclass
 
 COMPRESSED = 0x01
@@ -39,14 +40,20 @@ class Envelope:
         """Return the payload as it was before compression.
 
         Raises:
-            EnvelopeError: It claims to be compressed and is not gzip.
+            EnvelopeError: It claims to be compressed and is not gzip, or holds more than is allowed.
         """
         if not self.flags & COMPRESSED:
             return self.payload
+        inflating = zlib.decompressobj(zlib.MAX_WBITS | 16)
         try:
-            return gzip.decompress(self.payload)
-        except (OSError, EOFError) as error:
+            content = inflating.decompress(self.payload, LIMIT_BYTES + 1)
+        except zlib.error as error:
             raise EnvelopeError(f"payload is no gzip: {error}") from error
+        if len(content) > LIMIT_BYTES:
+            raise EnvelopeError(f"message is larger than the limit of {LIMIT_BYTES}")
+        if not inflating.eof:
+            raise EnvelopeError("payload is no gzip: it ends too early")
+        return content
 
 
 class EnvelopeReader:

@@ -1,8 +1,8 @@
 """Faults on purpose: what a test asks for is done to the next requests that fit.
 
 A `Fault` says which requests (method, path pattern, how many) and carries one effect. Effects that spoil a body
-are sans-io filters: bytes in, `Step`s out; `reply.deliver` performs the steps. A fault with a value of the wrong type
-is refused where it is made, not where it would strike.
+are sans-io filters: bytes in, `Step`s out; `reply.deliver` performs the steps. A `Fail` is for the face (`failing`).
+A fault with a value of the wrong type is refused where it is made, not where it would strike.
 """
 
 from __future__ import annotations
@@ -152,6 +152,21 @@ class Hang(_Checked):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fail(_Checked):
+    """Handle the request, and let the change that it makes to a sandbox fail. Daytona's faces only: 501 elsewhere.
+
+    Attributes:
+        state: Where the sandbox ends up.
+        reason: What is said about it.
+        recoverable: Whether the service offers to mend it.
+    """
+
+    state: Literal["error", "build_failed"] = "error"
+    reason: str = ""
+    recoverable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut(_Checked):
     """Close the connection after so many bytes of the body.
 
@@ -213,10 +228,10 @@ class Frames(_Checked):
 
 
 BodyEffect = Cut | Stall | Drip | Frames
-Effect = Answer | Reset | Hang | BodyEffect
+Effect = Answer | Reset | Hang | Fail | BodyEffect
 
 _EFFECTS: dict[str, type[Effect]] = {
-    kind.__name__.lower(): kind for kind in (Answer, Reset, Hang, Cut, Stall, Drip, Frames)
+    kind.__name__.lower(): kind for kind in (Answer, Reset, Hang, Fail, Cut, Stall, Drip, Frames)
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import struct
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -15,7 +14,8 @@ from aiohttp import web
 
 from ai4j_sandbox.frozen import EMPTY
 
-from .faults import Answer, Effect, End, Hang, Reset, Send, Step, Wait
+from .faults import Answer, Effect, End, Fail, Hang, Reset, Send, Step, Wait
+from .json_text import json_bytes
 
 JSON_TYPE = "application/json; charset=utf-8"
 
@@ -44,13 +44,13 @@ class Upgraded(Reply):
 
 def json_reply(document: Any, status: int = 200, headers: Mapping[str, str] = EMPTY) -> Reply:
     """Return a JSON answer."""
-    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    return Reply(status=status, headers={"Content-Type": JSON_TYPE, **headers}, body=body)
+    return Reply(status=status, headers={"Content-Type": JSON_TYPE, **headers}, body=json_bytes(document))
 
 
 def text_reply(text: str, status: int) -> Reply:
     """Return a plain text answer."""
-    return Reply(status=status, headers={"Content-Type": "text/plain; charset=utf-8"}, body=text.encode())
+    body = text.encode("utf-8", "replace")  # as in `json_bytes`
+    return Reply(status=status, headers={"Content-Type": "text/plain; charset=utf-8"}, body=body)
 
 
 def empty_reply(status: int = 204) -> Reply:
@@ -110,7 +110,7 @@ async def deliver(request: web.Request, reply: Reply, effect: Effect | None = No
         raise Gone
     if isinstance(reply, Upgraded):
         return reply.response
-    body_filter = None if effect is None or isinstance(effect, Answer | Hang) else effect.body_filter()
+    body_filter = None if effect is None or isinstance(effect, Answer | Hang | Fail) else effect.body_filter()
     if isinstance(reply.body, bytes) and body_filter is None:
         return web.Response(status=reply.status, headers=reply.headers, body=reply.body)
     response = await _begin(request, reply)

@@ -24,10 +24,11 @@ from .cubesandbox.face import CubeFace
 from .cubesandbox.servers import OLDER
 from .daytona.face import DaytonaFace
 from .e2b.face import E2BFace
+from .failing import hand_over, not_taken
 from .faults import FaultBoard
 from .fleet import Fleet, SessionFactory
 from .recorder import RecordedRequest, Recorder
-from .reply import Reply, answered_instead, before_handling, deliver, drop_connection
+from .reply import Reply, answered_instead, before_handling, deliver, drop_connection, text_reply
 from .sandbox import Sandbox
 
 HOST = "127.0.0.1"
@@ -76,7 +77,8 @@ class Emulator:
         faces: Which services to be.
         provider: Provider in which the commands run: its id, or a provider itself.
         port: Port of the first face; 0 for a free one. Further faces always take free ones.
-        home: Workspace and home directory inside the sandboxes of every face; by default `HOMES` and `HOME`.
+        home: Workspace and home directory inside the sandboxes of every face; by default the spec's workspace where a
+            spec names one, else `HOMES` and `HOME`.
         spec: What to create sandboxes with, instead of a workspace at `home` and the provider's defaults.
         registry: Where a provider's id is looked up; the installed ones by default.
         clock: Seconds since 1970, for lifetimes.
@@ -183,7 +185,8 @@ class Emulator:
     # --- the server's own thread ----------------------------------------------------------------------------------
 
     def _home_of(self, face: str) -> str:
-        return self._home or HOMES.get(face, HOME)
+        named = None if self._spec is None else self._spec.workspace_id
+        return self._home or named or HOMES.get(face, HOME)
 
     def _session_factories(self) -> dict[str, SessionFactory]:
         """Return how the sessions of each face are made."""
@@ -228,6 +231,8 @@ class Emulator:
                 if request.path.startswith(PREFIX):
                     return await deliver(request, await admin.handle(request))
                 return await self._answer(request, face)
+            except web.RequestPayloadError:
+                return await deliver(request, text_reply("the body is not compressed as its header says", 400))
             except ConnectionError:
                 # The client left, or a fault ended the connection; aiohttp learns it from an answer it cannot send.
                 drop_connection(request.transport)
@@ -253,7 +258,9 @@ class Emulator:
         )
         effect = self.faults.strike(request.method, request.path)
         await before_handling(request, effect)
-        return await deliver(request, answered_instead(effect) or await face.handle(request), effect)
+        failure = hand_over(effect)
+        reply = answered_instead(effect) or await face.handle(request)
+        return await deliver(request, not_taken(failure) or reply, effect)
 
 
 class _Served:

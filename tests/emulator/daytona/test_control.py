@@ -13,7 +13,7 @@ from ai4j_sandbox_emulator.daytona.face import DaytonaFace
 from ai4j_sandbox_emulator.faults import Answer as AnswerInstead
 from ai4j_sandbox_emulator.faults import Fault
 from ai4j_sandbox_emulator.server import FACES
-from support.daytona_calls import DaytonaCalls
+from support.daytona_calls import DaytonaBox, DaytonaCalls
 
 from .conftest import Clock
 
@@ -129,6 +129,79 @@ def test_deleted_sandbox_says_so_frees_its_name_and_is_unknown_afterwards(calls:
     assert refusal(box.control("GET")) == (404, f"Sandbox with ID or name {box.sandbox_id} not found")
     assert box.control("DELETE").status == 404
     calls.create(name="work")
+
+
+def condition(box: DaytonaBox) -> tuple[str, str | None, bool]:
+    shown = box.control("GET").json
+    return shown["state"], shown["errorReason"], shown["recoverable"]
+
+
+def fault(calls: DaytonaCalls, path: str, **effect: Any) -> None:
+    """Let the next change by a request to this path fail."""
+    assert calls.call("POST", "/_emulator/faults", {"effect": "fail", "path": path, **effect}).status == 201
+
+
+def test_creation_that_fails_while_it_is_waited_for_is_refused_and_leaves_a_sandbox(calls: DaytonaCalls) -> None:
+    fault(calls, "/api/sandbox", reason="disk full")
+
+    refused = refusal(calls.call("POST", "/api/sandbox", {"labels": {"team": "a"}}))
+    (left,) = calls.call("GET", "/api/sandbox").json["items"]
+
+    assert refused == (400, "Sandbox failed to start: disk full")
+    assert (left["state"], left["errorReason"], left["recoverable"]) == ("error", "disk full", False)
+    assert calls.call("DELETE", f"/api/sandbox/{left['id']}").status == 200
+
+
+@pytest.mark.parametrize(("steps", "passing"), [(["stop"], "stopping"), (["stop", "start"], "starting")])
+def test_change_that_fails_ends_in_an_error_with_its_reason(
+    slow: DaytonaCalls, clock: Clock, steps: list[str], passing: str
+) -> None:
+    box = slow.create()
+    fault(slow, f"*/{steps[-1]}", reason="runner lost")
+    for step in steps:
+        clock.change_is_over()
+        assert box.control("POST", f"/{step}").status == 200
+    before = box.state
+    clock.change_is_over()
+
+    assert (before, condition(box)) == (passing, ("error", "runner lost", False))
+    assert refusal(box.control("POST", "/start")) == (400, "Sandbox is in an errored state")
+    assert refusal(box.control("POST", "/recover")) == (400, "Sandbox is not recoverable")
+
+
+@pytest.mark.parametrize("step", ["start", "stop"])
+def test_sandbox_that_can_be_mended_starts_again(slow: DaytonaCalls, clock: Clock, step: str) -> None:
+    box = slow.create()
+    for each in ("stop", "start")[: ("stop", "start").index(step) + 1]:
+        clock.change_is_over()
+        if each == step:
+            fault(slow, f"*/{step}", reason="disk full", recoverable=True)
+        box.control("POST", f"/{each}")
+    clock.change_is_over()
+    broken = condition(box)
+
+    mended = box.control("POST", "/recover")
+    clock.change_is_over()
+
+    assert broken == ("error", "disk full", True)
+    assert (mended.status, mended.json["state"], condition(box)) == (200, "starting", ("started", None, False))
+
+
+def test_image_that_cannot_be_built_ends_in_a_state_of_its_own(calls: DaytonaCalls, clock: Clock) -> None:
+    fault(calls, "/api/sandbox", state="build_failed", reason="no such base")
+    box = calls.create(buildInfo={"dockerfileContent": "FROM nowhere\n"})
+    before = box.state
+    clock.now += 1
+
+    assert (before, condition(box)) == ("pending_build", ("build_failed", "no such base", False))
+
+
+def test_failure_that_fits_a_request_without_a_change_is_told(calls: DaytonaCalls) -> None:
+    box = calls.create()
+    fault(calls, "/api/sandbox/*", reason="disk full")
+
+    assert box.control("GET").status == 501
+    assert box.state == "started"
 
 
 def test_image_is_built_before_it_starts(calls: DaytonaCalls, clock: Clock) -> None:

@@ -394,7 +394,7 @@ def test_input_of_any_size_arrives(session: CubeSandboxSession, size: int) -> No
         ("wc -c", "x\0y", "3\n"),  # E07
         ("cat # note", "hi", "hi"),
         ("cat <<EOF\nhi\nEOF", "unread", "hi\n"),
-        ("cat", None, ""),
+        ("cat", None, ""),  # E01
     ],
 )
 def test_input_reaches_the_command_whatever_the_command_is(

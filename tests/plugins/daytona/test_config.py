@@ -120,6 +120,7 @@ def test_deleting_what_was_attached_needs_the_documents_own_word() -> None:
 
 
 def test_missing_key_names_every_way_to_give_it() -> None:
+    """Case K02."""
     with pytest.raises(SandboxConfigError, match=r"Daytona API key.*DAYTONA_API_KEY / config.apiKey"):
         config(environ={"DAYTONA_API_KEY": "   "})
 
@@ -148,6 +149,7 @@ def test_wrong_value_is_refused_by_name(key: str, value: Any, words: str) -> Non
 
 @pytest.mark.parametrize("word", ["false", "False", "0", "no", "off", False])
 def test_words_for_no_mean_no(word: Any) -> None:
+    """Case K06."""
     assert config({"deleteOnClose": word, "createIfMissing": word}).create_if_missing is False
 
 
@@ -176,6 +178,7 @@ def test_address_from_a_document_gets_its_own_key_or_the_hosts_where_the_host_al
 
 @pytest.mark.parametrize("key", [f"{CANARY}\r\nX-Evil: 1", f"{CANARY} x", f"kéy–{CANARY}"])
 def test_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
+    """Case J04."""
     with pytest.raises(SandboxConfigError) as caught:
         config(environ={"DAYTONA_API_KEY": key})
 
@@ -183,10 +186,12 @@ def test_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
 
 
 def test_blanks_around_a_key_are_trimmed() -> None:
+    """Case J04."""
     assert config(environ={"DAYTONA_API_KEY": "  abc123\n"}).api_key == "abc123"
 
 
 def test_key_is_in_no_repr() -> None:
+    """Case J07."""
     found = config(environ={"DAYTONA_API_KEY": CANARY})
 
     assert_no_secret(repr(found), str(found))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -118,6 +119,21 @@ def test_answer_that_names_no_sandbox_is_an_error(document: Any) -> None:
         parse_sandbox(document)
 
 
+@pytest.mark.parametrize(
+    ("minutes", "read"),
+    [(15, 15), (15.0, 15), (0, 0), (1.5, None), (math.inf, None), (math.nan, None), (True, None), ("15", None)],
+)
+def test_minutes_are_whole_or_not_known(minutes: Any, read: int | None) -> None:
+    assert parse_sandbox({"id": "id-1", "autoStopInterval": minutes}).auto_stop_minutes == read
+
+
+@pytest.mark.parametrize("when", ["yesterday", "0001-01-01T00:00:00", "9999-12-31T23:59:59-23:59", 5, None])
+def test_time_that_is_none_is_not_known_or_far_away(when: Any) -> None:
+    known = parse_sandbox({"id": "id-1", "createdAt": when}).created_at_epoch_ms
+
+    assert known is None or abs(known) > 10**12
+
+
 @pytest.mark.parametrize("document", [None, {"items": None}, {"items": [{}]}])
 def test_answer_that_is_no_page_is_an_error(document: Any) -> None:
     with pytest.raises(SandboxProtocolError):
@@ -159,6 +175,7 @@ def test_port_has_its_token_in_a_header() -> None:
         (401, "Invalid credentials", SandboxAuthError),
         (403, "Total CPU quota exceeded", SandboxQuotaError),
         (400, "Sandbox limit exceeded", SandboxQuotaError),
+        (400, "Sandbox failed to start: disk full", SandboxException),
     ],
 )
 def test_refusals_of_the_control_api(status: int, message: str, kind: type[SandboxException]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -78,6 +79,7 @@ def test_plain_command_is_one_call(stub: DaytonaStub, session: SandboxSession) -
 def test_limit_of_the_command_is_kept_inside_and_backed_by_the_services_own(
     stub: DaytonaStub, session: SandboxSession, millis: int, inside: int, backstop: int
 ) -> None:
+    """Case C16."""
     command = SandboxCommand(command="true", timeout_millis=millis)
     stub.play(EXECUTE, done(command))
 
@@ -89,6 +91,7 @@ def test_limit_of_the_command_is_kept_inside_and_backed_by_the_services_own(
 
 
 def test_variables_travel_in_their_own_field(stub: DaytonaStub, session: SandboxSession) -> None:
+    """Case F04."""
     command = SandboxCommand(command="true", environment={"MY_VAR": "two  words "})
     stub.play(EXECUTE, done(command))
 
@@ -117,6 +120,7 @@ def test_large_input_is_uploaded_first(stub: DaytonaStub, session: SandboxSessio
 
 
 def test_answer_that_our_script_did_not_give_is_taken_as_it_is(stub: DaytonaStub, session: SandboxSession) -> None:
+    """Case B13."""
     stub.play(EXECUTE, executed("ls: cannot access 'q'\n", 2))
 
     result = session.execute(SandboxCommand(command="ls q"))
@@ -161,6 +165,50 @@ def test_output_that_is_left_in_a_file_is_fetched(stub: DaytonaStub, session: Sa
     assert stub.calls[1:] == [EXECUTE, *["GET /id-1/files/download"] * 2, EXECUTE]  # the last tidies up
 
 
+@pytest.mark.parametrize("sent", [b"out", b"output and more", b""])
+@pytest.mark.parametrize("way", ["execute", "start"])
+def test_output_of_another_length_than_was_told_is_no_result(
+    stub: DaytonaStub, session: SandboxSession, sent: bytes, way: str
+) -> None:
+    command = SandboxCommand(command="true")
+    head = f"AI4J:{Running(command.command_id).mark}:done 0 - 6 0\n"
+    stub.play(EXECUTE, executed(f"{head}{base64.b64encode(sent).decode()}----.\n"))
+
+    with pytest.raises(SandboxProtocolError, match=f"{len(sent)} of 6 bytes"):
+        getattr(session, way)(command)
+
+
+@pytest.mark.parametrize("word", ["live", "sent", "fed", "ended"])
+def test_word_that_is_no_end_is_no_result(stub: DaytonaStub, session: SandboxSession, word: str) -> None:
+    command = SandboxCommand(command="true")
+    stub.play(EXECUTE, executed(f"AI4J:{Running(command.command_id).mark}:{word} 0 - 0 0\n----.\n"))
+
+    with pytest.raises(SandboxProtocolError, match=word):
+        session.execute(command)
+
+
+@pytest.mark.parametrize("status", [200, 206])
+@pytest.mark.parametrize("size", [1_999_999, 2_000_001, 50_000_000])
+def test_file_of_another_length_than_was_told_is_no_result(
+    stub: DaytonaStub, session: SandboxSession, status: int, size: int
+) -> None:
+    command = SandboxCommand(command="true", output_limit_bytes=2_000_000)
+    taken = []
+
+    def endless() -> Iterator[bytes]:
+        for start in range(0, size, 100_000):
+            taken.append(start)
+            yield bytes(min(100_000, size - start))
+
+    stub.play(EXECUTE, executed(f"AI4J:{Running(command.command_id).mark}:filed 0 - 2000000 0\n"), executed())
+    stub.play("GET /id-1/files/download", lambda _: Reply(status=status, chunked=True, body=endless()))
+
+    with pytest.raises(SandboxProtocolError, match="of 2000000 bytes"):
+        session.execute(command)
+
+    assert len(taken) < 300  # what is too much is not read to its end
+
+
 # --- when it breaks ---------------------------------------------------------------------------------------------------
 
 RESET = Reply(ending=Ending.RESET, body=b"x")
@@ -191,6 +239,7 @@ def test_answer_that_is_cut_at_any_byte_is_never_a_result(stub: DaytonaStub, ses
 
 
 def test_command_that_is_never_answered_is_sent_once_and_times_out(stub: DaytonaStub, session: SandboxSession) -> None:
+    """Cases N03 and C05."""
     sent = []
 
     def silent(request: Recorded) -> Reply:
@@ -357,6 +406,68 @@ def test_news_that_are_refused_leave_the_outcome_of_the_command_unknown(
         process.wait()
 
 
+def test_news_that_are_cut_are_asked_for_again(stub: DaytonaStub, session: SandboxSession) -> None:
+    command = SandboxCommand(command="sleep 9")
+    live = executed(f"AI4J:{Running(command.command_id).mark}:live - - 0 0\n----.\n")
+    whole = done(command, b"out").body
+    cut = [
+        Reply(ending=Ending.CUT, headers={"Content-Type": "application/json"}, body=whole[:size])
+        for size in (0, 1, len(whole) // 2, len(whole) - 1)
+    ]
+    for broken in (*cut, RESET):
+        stub.play(EXECUTE, live, broken, done(command, b"out"))
+        assert session.start(command).wait().stdout == "out"
+
+
+def test_start_whose_answer_is_cut_at_any_byte_is_never_a_process(stub: DaytonaStub, session: SandboxSession) -> None:
+    command = SandboxCommand(command="true")
+    whole = done(command, b"out", b"err").body
+    for size in range(len(whole)):
+        stub.play(EXECUTE, Reply(ending=Ending.CUT, headers={"Content-Type": "application/json"}, body=whole[:size]))
+        with pytest.raises(SandboxOutcomeUnknownError):
+            session.start(command)
+
+    assert stub.calls.count(EXECUTE) == len(whole)
+
+
+def test_interrupt_while_a_command_starts_leaves_it_not_running(stub: DaytonaStub, session: SandboxSession) -> None:
+    def interrupted(request: Recorded) -> Reply:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+        return Reply(ending=Ending.SILENCE)
+
+    stub.play(EXECUTE, interrupted, executed())
+    command = SandboxCommand(command="make deploy")
+    with pytest.raises(KeyboardInterrupt):
+        session.start(command)
+
+    begun, killed = stub.bodies(EXECUTE)
+    assert "make deploy" in begun["command"]
+    assert "KILL" in killed["command"]
+    assert Running(command.command_id).mark in killed["command"]
+
+
+def killed(request: Recorded) -> Reply:
+    """What the script that signals a command answers when there is none."""
+    mark = request.body.decode().partition("/tmp/.ai4j-")[2][:32]
+    return executed(f"AI4J:{mark}:ended - - 0 0\n")
+
+
+def test_close_ends_the_other_commands_though_one_cannot_be_reached(stub: DaytonaStub, session: SandboxSession) -> None:
+    commands = [SandboxCommand(command=f"sleep {number}") for number in range(3)]
+    marks = [Running(command.command_id).mark for command in commands]
+    for command, mark in zip(commands, marks, strict=True):
+        stub.play(EXECUTE, executed(f"AI4J:{mark}:live - - 0 0\n----.\n"))
+        session.start(command)
+    stub.play(EXECUTE, answer({"message": "boom"}, 500))
+
+    with pytest.raises(SandboxException):
+        session.close()
+
+    asked = [body["command"] for body in stub.bodies(EXECUTE)[3:]]
+    assert all(any(mark in text and "KILL" in text for text in asked) for mark in marks)
+    stub.play(EXECUTE, killed)
+
+
 def test_limit_that_the_service_had_to_keep_leaves_nobody_behind(stub: DaytonaStub, session: SandboxSession) -> None:
     stub.play(EXECUTE, answer({"statusCode": 408, "message": "command execution timeout"}, 408), executed())
     command = SandboxCommand(command="sleep 9", timeout_millis=500)
@@ -404,6 +515,7 @@ def test_git_status_that_is_none_is_a_protocol_error(stub: DaytonaStub, session:
 
 
 def test_canary_is_nowhere_but_in_the_requests_headers(stub: DaytonaStub, caplog: pytest.LogCaptureFixture) -> None:
+    """Cases J05 and J10."""
     caplog.set_level(logging.DEBUG)
     stub.play(EXECUTE, answer({"message": f"upstream said: Bearer {CANARY}"}, 500))
     told: list[SandboxEvent] = []
@@ -461,6 +573,7 @@ def test_command_of_a_machine_that_is_paused_is_found_again_after_it_is_resumed(
     "{\"exitCode\":7}",
 ])  # fmt: skip
 def test_output_that_looks_like_protocol_is_kept_whole(real: DaytonaSandboxSession, output: str) -> None:
+    """Case A15."""
     assert real.execute(SandboxCommand(command="cat", stdin=output)).stdout == output
     assert real.execute(SandboxCommand(command=f"cat <<'EOF'\n{output}\nEOF")).stdout == f"{output}\n"
 
@@ -489,6 +602,48 @@ def test_output_that_the_sandbox_has_no_room_for_is_told_and_is_no_result(real: 
 
     assert caught.value.outcome is Outcome.COMPLETED
     assert real.execute(SandboxCommand(command="echo again")).stdout == "again\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "stdout"),
+    [
+        ("echo a; exit 3; echo b", 3, "a\n"),
+        ("exec echo a", 0, "a\n"),
+        ("set -e; echo a; false; echo b", 1, "a\n"),
+        ("set -eu; echo $NO_SUCH", 2, ""),
+        ("trap 'echo bye' EXIT; echo a; exit 4", 4, "a\nbye\n"),
+        ("echo a; kill -9 $$", 137, "a\n"),
+        ("echo a; kill -TERM 0; sleep 9", 143, "a\n"),
+        ("exec 1>&-; echo lost; exit 5", 5, ""),
+        ("exec 0<&- 1>&- 2>&-; exit 6", 6, ""),
+        ("echo 'no end", 2, ""),
+        ("cd /; umask 0; ulimit -n 10; echo a", 0, "a\n"),
+        ("PATH=; unset HOME IFS; echo a", 0, "a\n"),
+        ("printf '\\0\\377\\r\\n'", 0, "\0\N{REPLACEMENT CHARACTER}\r\n"),
+        ("echo AI4J_INPUT\necho '$x' \"`echo q`\" \\\\ '!!'", 0, "AI4J_INPUT\n$x q \\ !!\n"),
+    ],
+)
+def test_line_that_tries_to_get_away_is_answered_as_a_shell_would(
+    real: DaytonaSandboxSession, line: str, code: int, stdout: str
+) -> None:
+    ran = real.execute(SandboxCommand(command=line, timeout_millis=30_000))
+    started = real.start(SandboxCommand(command=line, timeout_millis=30_000)).wait()
+
+    assert [(result.exit_code, result.stdout) for result in (ran, started)] == [(code, stdout)] * 2
+
+
+@pytest.mark.parametrize("way", ["execute", "start"])
+def test_output_that_the_command_removed_is_missed_and_not_taken_for_none(
+    real: DaytonaSandboxSession, way: str
+) -> None:
+    command = SandboxCommand(command="echo out; sleep 0.3; rm -f /tmp/.ai4j-*; echo more", timeout_millis=30_000)
+
+    with pytest.raises(SandboxException, match="gone"):
+        real.execute(command) if way == "execute" else real.start(command).wait()
+
+    assert (
+        real.execute(SandboxCommand(command="echo again; ls -A /tmp | grep -c 'ai4j.*[.]pid$'")).stdout == "again\n1\n"
+    )
 
 
 def test_line_is_run_as_it_is(real: DaytonaSandboxSession) -> None:

@@ -99,6 +99,7 @@ def test_input_arrives_whole_and_does_not_mix_with_the_text(running: Running, ou
 
 
 def test_without_input_there_is_end_of_file(running: Running, outer: list[str], inner: str) -> None:
+    """Case E01."""
     answer = ran(running, SandboxCommand(command="cat; read line || echo end"), outer, inner)
 
     assert answer is not None
@@ -137,6 +138,7 @@ def test_missing_directory_is_told(running: Running, outer: list[str], inner: st
 
 @pytest.mark.parametrize("name", ["it's a dir", "-dash", 'with "quotes" $HOME'])
 def test_directory_of_any_name(running: Running, tmp_path: Path, outer: list[str], name: str) -> None:
+    """Case F09."""
     (tmp_path / name).mkdir()
 
     answer = ran(running, SandboxCommand(command="pwd", working_directory=str(tmp_path / name)), outer)
@@ -275,7 +277,9 @@ def test_words_around_an_answer_are_ignored() -> None:
     assert answer.stdout == (b"hi", b"")
 
 
-@pytest.mark.parametrize("body", ["aGk=", "aGk=--", "aGk=----", "aGk=---", "a----."])
+@pytest.mark.parametrize(
+    "body", ["aGk=", "aGk=--", "aGk=----", "aGk=---", "a----.", "aG\N{REPLACEMENT CHARACTER}k=----."]
+)
 def test_answer_that_was_cut_short_or_changed_is_an_error(body: str) -> None:
     running = Running("x")
 
@@ -283,8 +287,23 @@ def test_answer_that_was_cut_short_or_changed_is_an_error(body: str) -> None:
         parse_answer(running, f"AI4J:{running.mark}:done 0 - 2 0\n{body}")
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "\N{ARABIC-INDIC DIGIT FIVE}", "-1"])
+def test_answer_with_a_number_that_is_none_is_no_answer(number: str) -> None:
+    running = Running("x")
+
+    assert parse_answer(running, f"AI4J:{running.mark}:done {number} - 0 0\n----.\n") is None
+    assert parse_answer(running, f"AI4J:{running.mark}:done 0 - {number} 0\n----.\n") is None
+    assert parse_list(f"{number} aGk=\n") == []
+
+
+def test_list_that_was_changed_is_an_error() -> None:
+    with pytest.raises(SandboxProtocolError):
+        parse_list("12 a\n")
+
+
 @pytest.mark.parametrize(("millis", "centiseconds"), [(1, "1"), (999, "100"), (1500, "150"), (45_000, "4500")])
 def test_limit_is_never_rounded_down_to_nothing(millis: int, centiseconds: str) -> None:
+    """Case C16."""
     text = Running("x").run_text(SandboxCommand(command="true", timeout_millis=millis), Input.NONE)
 
     assert f" '' {centiseconds} '' " in text

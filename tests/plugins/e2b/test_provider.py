@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,16 @@ def test_closing_sends_one_delete_and_nothing_before_it() -> None:  # I16
         session.close()
         session.close()
 
+    assert stub.asked == ["POST /sandboxes", "DELETE /sandboxes/sid123"]
+
+
+def test_closing_from_ten_threads_sends_one_delete() -> None:  # H06
+    with E2BStub() as stub:
+        session = stub.provider().create_session()
+        with ThreadPoolExecutor(10) as pool:
+            closings = [pool.submit(session.close) for _ in range(10)]
+
+    assert [closing.exception() for closing in closings] == [None] * 10
     assert stub.asked == ["POST /sandboxes", "DELETE /sandboxes/sid123"]
 
 

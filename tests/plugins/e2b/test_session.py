@@ -17,19 +17,22 @@ from ai4j_sandbox.errors import (
     SandboxConflictError,
     SandboxConnectionError,
     SandboxException,
+    SandboxFileError,
     SandboxNotFoundError,
     SandboxOutcomeUnknownError,
     SandboxPausedError,
+    SandboxSessionClosedError,
     SandboxSessionLostError,
     SandboxUnreachableError,
     SessionState,
     UnsupportedCapabilityError,
 )
 from ai4j_sandbox.model import SandboxCommand, SandboxEventType, SandboxResult, SandboxSpec, SandboxStatus, TerminalSize
-from ai4j_sandbox.spi import SandboxSession, SupportsPause
+from ai4j_sandbox.spi import SandboxSession, SupportsBackground, SupportsPause
 from ai4j_sandbox_e2b import E2BSandboxProvider, E2BSandboxSession
 from ai4j_sandbox_emulator import Emulator
 from ai4j_sandbox_emulator.faults import Answer, Cut, Drip, Ending, Fault, Frames, Stall
+from ai4j_sandbox_wire.connect import encode_envelope
 from ai4j_sandbox_wire.envd import FileChange
 from support.e2b_stub import CREATED, E2BStub, answer, is_kill, stream, unless_kill
 from support.e2b_stub import Answer as Answered
@@ -350,6 +353,103 @@ def test_broken_stream_is_looked_into(
     assert (caught.value.session_state, caught.value.retryable) == (state, False)
 
 
+WATCH_BEGUN = encode_envelope(b'{"start":{}}')
+
+
+def watched(session: SandboxSession) -> object:
+    assert isinstance(session, E2BSandboxSession)
+    with session.watch("/") as watch:
+        return list(watch)
+
+
+def test_attached_command_whose_stream_breaks_is_looked_into() -> None:
+    running = {"processes": [{"config": {"cmd": "sleep", "args": ["9"]}, "pid": 7, "tag": "c-1"}]}
+    answers = {
+        "POST /process.Process/List": answer(running),
+        "POST /process.Process/Connect": CUT,
+        "GET /health": GONE_AT_THE_EDGE,
+        "GET /sandboxes/sid123": answer({**CREATED, "state": "paused"}),
+    }
+    with (
+        E2BStub(answers) as stub,
+        started(stub) as session,
+        session.require(SupportsBackground).attach("c-1") as process,
+        pytest.raises(SandboxPausedError),
+    ):
+        process.wait()
+
+
+BROKEN_CALLS: dict[str, tuple[str, Reply, Callable[[SandboxSession], object]]] = {
+    "watch, cut": (
+        "POST /filesystem.Filesystem/WatchDir",
+        Reply(headers=STREAM, body=[WATCH_BEGUN], chunked=True, ending=StubEnding.CUT),
+        watched,
+    ),
+    "watch, ended by the edge": (
+        "POST /filesystem.Filesystem/WatchDir",
+        stream(WATCH_BEGUN, failure("unavailable", "edge")),
+        watched,
+    ),
+    "watch, ended without a reason": (
+        "POST /filesystem.Filesystem/WatchDir",
+        stream(WATCH_BEGUN, END_OF_STREAM),
+        watched,
+    ),
+    "watch, cut before it began": (
+        "POST /filesystem.Filesystem/WatchDir",
+        Reply(headers=STREAM, body=[], chunked=True, ending=StubEnding.CUT),
+        watched,
+    ),
+    "read": (
+        "GET /files",
+        Reply(headers={"Content-Type": "text/plain"}, body=[b"half"], chunked=True, ending=StubEnding.CUT),
+        lambda session: session.files.read("/a"),
+    ),
+    "list": (
+        "POST /filesystem.Filesystem/ListDir",
+        Reply(headers={"Content-Type": "application/json"}, body=[b"{"], chunked=True, ending=StubEnding.CUT),
+        lambda session: session.files.list("/a"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("health", "control", "kind", "state", "says"),
+    [
+        (Reply(status=204), answer({}, 500), SandboxConnectionError, SessionState.INTACT, None),
+        (GONE_AT_THE_EDGE, answer({"code": 404}, 404), SandboxSessionLostError, SessionState.LOST, "gone"),
+        (GONE_AT_THE_EDGE, answer({**CREATED, "state": "paused"}), SandboxPausedError, SessionState.INTACT, "paused"),
+        (
+            answer({}, 500),
+            answer({**CREATED, "state": "running"}),
+            SandboxUnreachableError,
+            SessionState.UNKNOWN,
+            "runs but cannot be reached",
+        ),
+        (answer({}, 500), answer({"code": 401}, 401), SandboxConnectionError, SessionState.UNKNOWN, None),
+    ],
+    ids=["alive", "gone", "paused", "unreachable", "unknown"],
+)
+@pytest.mark.parametrize(("path", "broken", "call"), BROKEN_CALLS.values(), ids=BROKEN_CALLS)
+def test_answer_that_breaks_is_looked_into_as_a_commands_is(
+    path: str,
+    broken: Reply,
+    call: Callable[[SandboxSession], object],
+    health: Reply,
+    control: Reply,
+    kind: type[SandboxException],
+    state: SessionState,
+    says: str | None,
+) -> None:
+    answers = {path: broken, "GET /health": health, "GET /sandboxes/sid123": control}
+    with E2BStub(answers) as stub, started(stub) as session:
+        with pytest.raises(kind, match=says) as caught:
+            call(session)
+
+        assert (caught.value.session_state, caught.value.session_id) == (state, "sid123")
+        assert (session.status is SandboxStatus.FAILED) == (state is SessionState.LOST)
+
+
 @pytest.mark.parametrize(
     ("control", "kind", "says"),
     [
@@ -507,6 +607,7 @@ def test_input_of_any_size_arrives(session: E2BSandboxSession, size: int) -> Non
 @pytest.mark.parametrize(
     ("command", "stdin", "stdout", "exit_code"),
     [
+        ("cat", None, "", 0),  # E01
         ("cat", "hello stdin", "hello stdin", 0),  # H22
         ("cat", "-n", "-n", 0),  # E05
         ("wc -c", "line1\nline2\n", "12\n", 0),  # E06
@@ -517,7 +618,7 @@ def test_input_of_any_size_arrives(session: E2BSandboxSession, size: int) -> Non
     ],
 )
 def test_input_reaches_the_command_as_it_is(
-    session: E2BSandboxSession, command: str, stdin: str, stdout: str, exit_code: int
+    session: E2BSandboxSession, command: str, stdin: str | None, stdout: str, exit_code: int
 ) -> None:
     result = run(session, command, stdin=stdin)
 
@@ -528,6 +629,16 @@ def test_command_does_not_see_its_input_among_the_arguments(session: E2BSandboxS
     result = run(session, "cat /proc/$$/cmdline | tr '\\0' ' '", stdin="do-not-show")
 
     assert "do-not-show" not in result.stdout
+
+
+@pytest.mark.parametrize(("command", "exit_code"), [("nosuchcmd_xyz", 127), ("/etc/passwd", 126), ("if", 2)])
+def test_line_that_cannot_be_run_has_the_shells_exit_code(  # B16
+    session: E2BSandboxSession, command: str, exit_code: int
+) -> None:
+    began = time.monotonic()
+
+    assert run(session, command).exit_code == exit_code
+    assert time.monotonic() - began < 1
 
 
 def test_variables_and_directories_are_not_retyped(session: E2BSandboxSession) -> None:  # F04, F09
@@ -651,6 +762,63 @@ def test_watch_ends_when_it_is_closed_elsewhere(session: E2BSandboxSession) -> N
     threading.Timer(0.2, watch.close).start()
 
     assert list(watch) == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind"),
+    [
+        (lambda elsewhere: elsewhere.require(SupportsPause).pause(), SandboxPausedError),
+        (lambda elsewhere: elsewhere.close(), SandboxSessionLostError),
+    ],
+    ids=["paused", "destroyed"],
+)
+def test_watch_says_what_became_of_the_sandbox(
+    emulator: Emulator,
+    session: E2BSandboxSession,
+    ends: Callable[[SandboxSession], object],
+    kind: type[SandboxException],
+) -> None:
+    spec = SandboxSpec(config={"deleteOnClose": True})
+    elsewhere = E2BSandboxProvider(environ=emulator.environment).connect(session.session_id, spec)
+
+    watch = session.watch("/tmp")
+    ends(elsewhere)
+
+    with pytest.raises(kind):
+        watch.next_event(timeout=20)
+    elsewhere.close()
+
+
+def test_watch_of_a_session_that_is_closed_says_so(session: E2BSandboxSession) -> None:
+    watch = session.watch("/tmp")
+    session.close()
+
+    with pytest.raises(SandboxSessionClosedError):
+        watch.next_event(timeout=20)
+
+
+def test_files_whose_names_are_not_utf8_are_files_like_others(session: E2BSandboxSession) -> None:
+    files = session.files
+    run(
+        session,
+        "mkdir -p /tmp/odd && printf x > \"$(printf '/tmp/odd/\\377')\" && ln -s \"$(printf '\\376')\" /tmp/odd/link",
+    )
+
+    listed = [(entry.path, entry.target) for entry in files.list("/tmp/odd")]
+    content = files.read("/tmp/odd/\udcff")
+    files.write("/tmp/odd/\udcfe", b"\0" * 300_000)
+    files.make_dir("/tmp/odd/\udcfd")
+    files.move("/tmp/odd/\udcfe", "/tmp/odd/\udcfd/\udcfc")
+    moved = files.stat("/tmp/odd/\udcfd/\udcfc")
+    link = files.stat("/tmp/odd/link")
+    files.remove("/tmp/odd/\udcff")
+    with pytest.raises(SandboxFileError, match="not empty"):
+        files.remove("/tmp/odd")
+    files.remove("/tmp/odd", recursive=True)
+
+    assert (listed, content) == ([("/tmp/odd/link", "\udcfe"), ("/tmp/odd/\udcff", None)], b"x")
+    assert (moved.size_bytes, link.target) == (300_000, "\udcfe")
+    assert not files.exists("/tmp/odd")
 
 
 def test_watching_what_is_not_there_is_not_found(session: E2BSandboxSession) -> None:

@@ -42,6 +42,34 @@ def test_what_is_not_a_plain_file_is_refused_at_once(session: SandboxSession, ki
         session.files.read("special")
 
 
+@pytest.mark.parametrize("kind", ["mkfifo special", "ln -s /dev/null special", "mkfifo pipe; ln -s pipe special"])
+def test_pipes_and_devices_are_not_replaced_by_a_file(session: SandboxSession, kind: str) -> None:
+    run(session, kind)
+
+    with pytest.raises(SandboxFileError, match="Not a regular file"):
+        session.files.write("special", "x")
+    run(session, "test ! -f special")
+
+
+def test_directory_that_may_not_be_read_is_listed_itself(session: SandboxSession) -> None:
+    run(session, "mkdir -p tree/closed/below; touch tree/file; chmod 0 tree/closed")
+
+    listed = [entry.path for entry in session.files.list("tree", depth=3)]
+    with pytest.raises(SandboxFileError, match="Permission denied"):
+        session.files.list("tree/closed")
+    run(session, "chmod 700 tree/closed")
+
+    assert listed == ["tree/closed", "tree/file"]
+
+
+def test_directory_whose_entries_may_not_be_looked_at_is_an_error(session: SandboxSession) -> None:
+    run(session, "mkdir -p names/below; chmod 400 names")
+
+    with pytest.raises(SandboxFileError, match="Permission denied"):
+        session.files.list("names")
+    run(session, "chmod 700 names")
+
+
 def test_interrupted_write_leaves_the_old_content_and_no_trace(session: SandboxSession) -> None:
     session.files.write("file", "old")
 

@@ -139,6 +139,21 @@ def test_a_failing_sandbox_is_an_error_of_the_command(recorder: Recorder, line: 
     (command,) = recorder.commands()
     assert command.status.status_code is StatusCode.ERROR
     assert command.status.description is None
+    assert attributes(command)["command.stdout_bytes"] == (3 if line == "cut" else 0)
+
+
+def test_a_command_whose_artifacts_could_not_be_collected_is_one_span_with_its_exit_code(recorder: Recorder) -> None:
+    def script(command: SandboxCommand) -> FakeResult:
+        return FakeResult(stdout="built") if command.command == "make" else FakeResult(stderr="broken", exit_code=9)
+
+    with FakeProvider(script, shell_files=True).create_session() as one:
+        result = one.execute(SandboxCommand(command="make", artifacts=("out/*",)))
+
+    (command,) = recorder.commands()
+    told = attributes(command)
+    assert result.artifacts_error is not None
+    assert (told["command.exit_code"], told["command.stdout_bytes"]) == (0, 5)
+    assert command.status.status_code is StatusCode.ERROR
 
 
 def test_commands_in_parallel_are_told_apart(recorder: Recorder) -> None:

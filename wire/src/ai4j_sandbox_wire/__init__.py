@@ -7,6 +7,7 @@ Read in this order, each file needs only the ones before it:
 * `requests_sender` (the control plane), `http` (`HttpClient`: one set of rules over both)
 * `connect` (sans-io envelopes), `protobuf`, `envd` (messages), `envd_client`
 * `process_tree` (ending a whole tree), `process_channel`, `envd_files`, `pausing`
-* `creation` (undoing one that failed), `heartbeat` (keeping alive what is used)
+* `answers` (members of JSON), `sandbox_records`, `creation` (undoing one that failed), `remote_provider`
+* `heartbeat` (keeping alive what is used)
 * `sandbox_host`, `envd_session` (what sessions with an envd have in common)
 """

@@ -7,7 +7,9 @@ answer was lost.
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from ai4j_sandbox.capability import ProviderInfo
@@ -88,28 +90,59 @@ def removing(sandbox_id: str, info: ProviderInfo) -> Iterator[None]:
         ) from error
 
 
-def undone(
-    error: BaseException, service: Service, *, tag: str, sandbox_id: str | None, info: ProviderInfo
-) -> BaseException:
-    """Remove what a failed creation may have made; return the error to raise for it.
+@dataclass(slots=True, kw_only=True)
+class Creation:
+    """A creation under way.
+
+    Attributes:
+        tag: What the new sandbox carries as its `CREATE_TAG`.
+        sandbox_id: What was made, once an answer has told.
+    """
+
+    tag: str
+    sandbox_id: str | None = None
+
+
+@contextlib.contextmanager
+def undoing(service: Service, info: ProviderInfo, *, seconds: float = UNDO_SECONDS) -> Iterator[Creation]:
+    """Around a creation, from its request until the session is handed over: a failure leaves no sandbox behind.
 
     Args:
-        error: Why it failed, KeyboardInterrupt included.
-        sandbox_id: What was made, if an answer told.
+        seconds: How long destroying what was made may take.
+
+    Raises:
+        SandboxCleanupError: It failed, and what was made could not be removed.
     """
-    if sandbox_id is not None:
-        return _destroyed(error, service, sandbox_id, info)
+    creation = Creation(tag=uuid.uuid4().hex)
+    try:
+        yield creation
+    except BaseException as error:
+        # Whatever it is that stops us, KeyboardInterrupt included: a sandbox costs money.
+        failure = _undone(error, service, creation, info, seconds)
+        if failure is error:
+            raise
+        raise failure from error
+
+
+def _undone(
+    error: BaseException, service: Service, creation: Creation, info: ProviderInfo, seconds: float
+) -> BaseException:
+    """Remove what a failed creation may have made; return the error to raise for it."""
+    if creation.sandbox_id is not None:
+        return _destroyed(error, service, creation.sandbox_id, info, seconds)
     if not isinstance(error, SandboxException):
         with contextlib.suppress(SandboxException):
-            service.remove_created(tag)
+            service.remove_created(creation.tag)
     elif error.outcome is not Outcome.NOT_STARTED:
-        error.may_still_exist = _may_be_left(error, service, tag)
+        error.may_still_exist = _may_be_left(error, service, creation.tag)
     return error
 
 
-def _destroyed(error: BaseException, service: Service, sandbox_id: str, info: ProviderInfo) -> BaseException:
+def _destroyed(
+    error: BaseException, service: Service, sandbox_id: str, info: ProviderInfo, seconds: float
+) -> BaseException:
     try:
-        service.destroy(sandbox_id, Deadline(UNDO_SECONDS))
+        service.destroy(sandbox_id, Deadline(seconds))
     except SandboxNotFoundError:
         return error
     except SandboxException as cleanup:

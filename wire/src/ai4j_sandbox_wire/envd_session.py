@@ -11,7 +11,7 @@ import shlex
 import threading
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -27,6 +27,7 @@ from ai4j_sandbox.errors import (
     SandboxNotFoundError,
     SandboxOutcomeUnknownError,
     SandboxPausedError,
+    SandboxSessionClosedError,
     SandboxSessionLostError,
     SandboxTimeoutError,
     SandboxUnreachableError,
@@ -58,6 +59,8 @@ PROBE_SECONDS = 5.0
 
 STOPPING_MILLIS = round((TERM_GRACE_SECONDS + KILL_GRACE_SECONDS) * 1000)
 """How much longer than the command's own limit envd is told: its kill is for when we are gone, ours is polite first."""
+
+_MOST = 2.0**63  # of any figure that a machine tells of itself
 
 # Opens the file before it removes it, so that nothing is left behind however the command ends.
 _SPOOLED = 'exec <"$1"; rm -f -- "$1"; shift; exec "$@"'
@@ -239,7 +242,7 @@ class EnvdSession(SandboxSession):
 
     def _files(self) -> SandboxFiles:
         self._gate.require_open()
-        return EnvdFiles(self._envd, explained=self._explained)
+        return EnvdFiles(self._envd, super()._files(), explained=self._explained)
 
     def watch(self, path: str, *, recursive: bool = False) -> FileWatch:
         """Watch a directory; what happens after this returns is told.
@@ -253,7 +256,8 @@ class EnvdSession(SandboxSession):
         """
         self._require_ready()
         with self._explained():
-            return FileWatch(self._envd.watch_dir(path, recursive=recursive), self._envd.http.limits.read_seconds)
+            stream = self._envd.watch_dir(path, recursive=recursive)
+        return FileWatch(stream, self._envd.http.limits.read_seconds, self._why_broken)
 
     def metrics(self) -> Metrics:
         """Return what the machine uses right now."""
@@ -298,13 +302,13 @@ class EnvdSession(SandboxSession):
         """Find out why a command's stream broke. The command ran, so that no answer invites to run it again."""
         if self._gate.closed:
             return None
-        if not isinstance(cause, SandboxSessionLostError) and self._answers():
+        answers, state = self._condition(cause)
+        if answers:
             return SandboxOutcomeUnknownError(
                 f"the connection to the running command broke: {cause.message}",
                 hint="the sandbox runs, and the command may too: session.attach(command_id) follows it",
                 session_state=SessionState.INTACT,
             )
-        state = self._asked_state()
         if state is RemoteState.GONE:
             return self._gone(Outcome.UNKNOWN)
         if state is RemoteState.PAUSED:
@@ -323,21 +327,56 @@ class EnvdSession(SandboxSession):
             hint="the command may still run",
         )
 
+    def _why_broken(self, cut: SandboxException) -> SandboxException:
+        """Find out why an answer broke that is no command's: a file's, a watch's. Only then may asking again help."""
+        try:
+            self._require_open()
+        except SandboxSessionClosedError as closed:
+            return closed
+        answers, state = self._condition(cut)
+        if answers:
+            cut.session_state = SessionState.INTACT
+            error = cut
+        elif state is RemoteState.GONE:
+            error = self._gone(Outcome.UNKNOWN)
+        elif state is RemoteState.PAUSED:
+            error = SandboxPausedError(
+                "the sandbox was paused meanwhile",
+                hint="resume the sandbox, then call again",
+                session_state=SessionState.INTACT,
+            )
+        elif state is RemoteState.RUNNING:
+            error = SandboxUnreachableError(f"the sandbox runs but cannot be reached: {cut.message}")
+        else:
+            error = cut
+        return self._found_out(error, cut)
+
+    def _condition(self, cause: SandboxException) -> tuple[bool, RemoteState | None]:
+        """Return whether envd answers after `cause`, and if it does not, what the control plane says."""
+        if not isinstance(cause, SandboxSessionLostError) and self._answers():
+            return True, None
+        return False, self._asked_state()
+
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Around calls to envd: find out what it means that something answered in the sandbox's place."""
+        """Around calls to envd: find out what it means that an answer broke, or that something else answered."""
         try:
             yield
         except SandboxSessionLostError as lost:
-            error = self._refused(lost)
-            self._note_loss(error)
-            raise error.located(
-                provider_id=self.provider_id,
-                session_id=self.session_id,
-                operation=lost.operation,
-                http_status=lost.http_status,
-                request_id=lost.request_id,
-            ) from None
+            raise self._found_out(self._refused(lost), lost) from None
+        except StreamCutError as cut:
+            raise self._why_broken(cut) from None
+
+    def _found_out(self, error: SandboxException, cause: SandboxException) -> SandboxException:
+        """Return what was found out, with its place; a sandbox that is gone is one for the whole session."""
+        self._note_loss(error)
+        return error.located(
+            provider_id=self.provider_id,
+            session_id=self.session_id,
+            operation=cause.operation,
+            http_status=cause.http_status,
+            request_id=cause.request_id,
+        )
 
     def _refused(self, lost: SandboxSessionLostError) -> SandboxException:
         """The error for a call that was not begun, because something answered in the sandbox's place."""
@@ -379,10 +418,17 @@ class FileWatch:
     """What happens to the files of a directory, as it happens. Iterate it, or ask; `close` it from any thread.
 
     Made by `EnvdSession.watch`; also a context manager.
+
+    Args:
+        patience_seconds: How long to wait until it has begun.
+        why_broken: Finds out why the stream broke; returns the error to raise.
     """
 
-    def __init__(self, stream: MessageStream, patience_seconds: float) -> None:
+    def __init__(
+        self, stream: MessageStream, patience_seconds: float, why_broken: Callable[[SandboxException], SandboxException]
+    ) -> None:
         self._stream = stream
+        self._why_broken = why_broken
         self._ready: list[FileEvent] = []
         self._over = False
         self._closed = threading.Event()
@@ -396,7 +442,10 @@ class FileWatch:
         """Return the next event; ``None`` after `timeout` seconds without one, or when the watch was closed.
 
         Raises:
-            StreamCutError: The connection broke, or the sandbox ended.
+            SandboxConnectionError: The connection broke. What happens until the next `watch` is not told.
+            SandboxSessionLostError: The sandbox is gone.
+            SandboxPausedError: It was paused.
+            SandboxUnreachableError: It runs, but does not answer.
         """
         deadline = Deadline(timeout)
         while not self._ready:
@@ -433,10 +482,10 @@ class FileWatch:
         """Take the next messages; ``False`` when none came."""
         try:
             envelopes = self._stream.receive(timeout)
-        except StreamCutError:
+        except StreamCutError as cut:
             if self._closed.is_set():
                 return False
-            raise
+            raise self._why_broken(cut) from None
         for envelope in envelopes or ():
             if envelope.end_of_stream:
                 self._end(parse_end_of_stream(envelope.payload).error)
@@ -445,9 +494,10 @@ class FileWatch:
         return bool(envelopes)
 
     def _end(self, error: ConnectError | None) -> None:
+        """The stream ended in good order; a watch never does by itself."""
         self._over = True
-        if error is not None:
-            raise error.exception("watching the directory")
+        cause = StreamCutError("the watch ended") if error is None else error.exception("watching the directory")
+        raise self._why_broken(cause) if isinstance(cause, SandboxConnectionError) else cause
 
 
 def parse_metrics(document: Mapping[str, Any]) -> Metrics:
@@ -527,7 +577,9 @@ def _summary(record: ProcessRecord) -> ProcessSummary:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= _MOST else None  # neither NaN nor infinite
 
 
 def _whole(value: object) -> int | None:

@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
+from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.model import SandboxSpec, SandboxSummary
 from ai4j_sandbox.settings import ResolvedSettings
-from ai4j_sandbox.spi import SandboxProvider
+from ai4j_sandbox.spi import Health, SandboxProvider
 
-from .connection import Dialer
+from .connection import ConnectionPool, Dialer
 from .creation import Service, removing
 from .direct import DirectTransport
 from .message import Send
@@ -62,11 +63,20 @@ class RemoteProvider(SandboxProvider, Generic[ConfigT, ClientT]):
     def _client(self, config: ConfigT) -> ClientT:
         """Return what calls the control API."""
 
+    @abstractmethod
+    def _health(self, config: ConfigT, client: ClientT) -> Health:
+        """Ask the service how it is, and whether it accepts the key; create nothing.
+
+        Raises:
+            SandboxException: It is not well.
+        """
+
     def _make_sender(self, ca_bundle: str | None) -> Send:
         """Return a way to send to the control API; called once for each CA bundle."""
         # Not `requests`: importing it would be most of the time until the first command.
-        transport = DirectTransport(self._dialer(ca_bundle, "api_url"))
-        weakref.finalize(self, transport.close)
+        pool = ConnectionPool(self._dialer(ca_bundle, "api_url").connect)
+        transport = DirectTransport(pool=pool)
+        weakref.finalize(transport, pool.close)  # sessions go on sending when the provider is no longer held
         return transport.send
 
     # --- without a session --------------------------------------------------------------------------------------
@@ -85,7 +95,26 @@ class RemoteProvider(SandboxProvider, Generic[ConfigT, ClientT]):
         with removing(session_id, self.info):
             self._usual_client().destroy(session_id)
 
+    def health(self) -> Health:
+        """Ask the service how it is: proves address, certificate and key, and creates nothing."""
+        try:
+            config = self._config(SandboxSpec())
+            return self._health(config, self._client(config))
+        except SandboxException as error:
+            return Health(healthy=False, summary=error.message, advice=() if error.hint is None else (error.hint,))
+
     # --- making what is needed ----------------------------------------------------------------------------------
+
+    def _admitted(self, spec: SandboxSpec | None) -> tuple[SandboxSpec, ConfigT, ClientT]:
+        """Return the spec of a `connect`, once it is admitted, its configuration, and what calls the control API.
+
+        Raises:
+            SandboxException: As `create_session`, before anything is sent.
+        """
+        spec = spec or SandboxSpec(provider_id=self.provider_id)
+        self._admit(spec)
+        config = self._config(spec)
+        return spec, config, self._client(config)
 
     def _config(self, spec: SandboxSpec) -> ConfigT:
         return self._configured(self.settings.resolve(spec, arguments=self._arguments, environ=self._environ))

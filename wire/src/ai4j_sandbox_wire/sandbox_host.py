@@ -9,6 +9,7 @@ from ai4j_sandbox.errors import SandboxProtocolError
 _DOMAIN = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?::\d{1,5})?"
 )
+_LAST_PORT = 65535
 _SANDBOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -21,6 +22,9 @@ def parse_domain(text: str) -> str:
     domain = text.strip().removeprefix(".").lower()
     if not _DOMAIN.fullmatch(domain) or len(domain) > 253:
         raise ValueError("must be a domain such as example.org, without scheme and path")
+    port = domain.partition(":")[2]
+    if port and not 1 <= int(port) <= _LAST_PORT:
+        raise ValueError(f"must have a port from 1 to {_LAST_PORT}, or none")
     return domain
 
 

@@ -11,6 +11,7 @@ from ai4j_sandbox.frozen import EMPTY
 from ai4j_sandbox.model import SandboxStatus, SandboxSummary
 from ai4j_sandbox.redaction import filter_labels
 
+from .answers import as_object, text_member, text_members
 from .envd import parse_timestamp
 from .sandbox_host import is_sandbox_id
 
@@ -57,20 +58,20 @@ def parse_sandbox(document: Any) -> RemoteSandbox:
     Raises:
         SandboxProtocolError: It describes none.
     """
-    answer = _object(document)
+    answer = as_object(document)
     sandbox_id = answer.get("sandboxID")
     if not is_sandbox_id(sandbox_id):
         raise SandboxProtocolError("the service's answer names no sandbox: sandboxID is missing or no id")
     return RemoteSandbox(
         sandbox_id=str(sandbox_id),
-        template=_text(answer, "templateID"),
-        client_id=_text(answer, "clientID"),
-        envd_version=_text(answer, "envdVersion"),
-        domain=_text(answer, "domain"),
-        envd_access_token=_text(answer, "envdAccessToken"),
-        traffic_access_token=_text(answer, "trafficAccessToken"),
-        state=_text(answer, "state"),
-        ends_at_epoch_ms=parse_timestamp(_text(answer, "endAt")),
+        template=text_member(answer, "templateID"),
+        client_id=text_member(answer, "clientID"),
+        envd_version=text_member(answer, "envdVersion"),
+        domain=text_member(answer, "domain"),
+        envd_access_token=text_member(answer, "envdAccessToken"),
+        traffic_access_token=text_member(answer, "trafficAccessToken"),
+        state=text_member(answer, "state"),
+        ends_at_epoch_ms=parse_timestamp(text_member(answer, "endAt")),
     )
 
 
@@ -84,8 +85,8 @@ def parse_summaries(document: Any, provider_id: str, metadata: Mapping[str, str]
     """
     if not isinstance(document, list):
         raise SandboxProtocolError(f"a list of sandboxes was expected, got {type(document).__name__}")
-    items = [_object(item) for item in document]
-    return [_summary(item, provider_id) for item in items if metadata.items() <= _metadata(item).items()]
+    items = [as_object(item) for item in document]
+    return [_summary(item, provider_id) for item in items if metadata.items() <= text_members(item, "metadata").items()]
 
 
 def parse_snapshot_id(document: Any) -> str:
@@ -94,7 +95,7 @@ def parse_snapshot_id(document: Any) -> str:
     Raises:
         SandboxProtocolError: There is none.
     """
-    snapshot = _text(_object(document), "snapshotID")
+    snapshot = text_member(as_object(document), "snapshotID")
     if snapshot is None:
         raise SandboxProtocolError("the service made a snapshot without telling its id")
     return snapshot
@@ -107,24 +108,8 @@ def _summary(item: Mapping[str, Any], provider_id: str) -> SandboxSummary:
         provider_id=provider_id,
         status=_STATUS_BY_STATE.get(sandbox.state or "running", SandboxStatus.RUNNING),
         state=sandbox.state,
-        image=_text(item, "alias") or sandbox.template,
-        labels=filter_labels(_metadata(item)),
-        created_at_epoch_ms=parse_timestamp(_text(item, "startedAt")),
+        image=text_member(item, "alias") or sandbox.template,
+        labels=filter_labels(text_members(item, "metadata")),
+        created_at_epoch_ms=parse_timestamp(text_member(item, "startedAt")),
         expires_at_epoch_ms=sandbox.ends_at_epoch_ms,
     )
-
-
-def _metadata(item: Mapping[str, Any]) -> Mapping[str, str]:
-    metadata = item.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def _object(document: Any) -> Mapping[str, Any]:
-    if not isinstance(document, dict):
-        raise SandboxProtocolError(f"a JSON object was expected from the service, got {type(document).__name__}")
-    return document
-
-
-def _text(document: Mapping[str, Any], name: str) -> str | None:
-    value = document.get(name)
-    return value if isinstance(value, str) and value else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import uuid
 from dataclasses import replace
@@ -15,9 +14,11 @@ from ai4j_sandbox.aio import in_thread
 from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox_emulator.fleet import Fleet
+from ai4j_sandbox_emulator.json_text import parse_json, whole_number
 from ai4j_sandbox_emulator.reply import Reply, empty_reply, json_reply
 from ai4j_sandbox_emulator.routing import Match, Router
 from ai4j_sandbox_emulator.sandbox import NewSandbox, Sandbox
+from ai4j_sandbox_emulator.secret_text import same_secret
 from ai4j_sandbox_emulator.snapshots import Snapshot, restore_workspace
 from ai4j_sandbox_emulator.state import OnTimeout, Phase, WrongPhaseError
 
@@ -103,7 +104,7 @@ class ControlApi:
             return
         scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
         given = bearer if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
-        if not secrets.compare_digest(given.encode(), self._api_key.encode()):
+        if not same_secret(given, self._api_key):
             raise ApiError(401, "invalid credentials" if given else "missing credentials")
 
     # --- what the face asks -----------------------------------------------------------------------------------------
@@ -341,9 +342,10 @@ def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name)
     if not text:
         return default
-    if not text.isdigit():
+    number = whole_number(text)
+    if number is None:
         raise ApiError(400, f"{name} must be a number")
-    return int(text)
+    return number
 
 
 async def _json(request: web.Request, default: Any = None) -> Any:
@@ -358,6 +360,6 @@ async def _json(request: web.Request, default: Any = None) -> Any:
     if request.content_type != "application/json":
         raise ApiError(415, "Expected request with `Content-Type: application/json`", plain=True)
     try:
-        return json.loads(body)
+        return parse_json(body)
     except ValueError as error:
         raise ApiError(400, "Failed to parse the request body as JSON", plain=True) from error

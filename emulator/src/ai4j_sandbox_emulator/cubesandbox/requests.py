@@ -189,6 +189,8 @@ def _typed(document: Mapping[str, Any], name: str, kind: type[T], default: Defau
         return default
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise unreadable(f"{name}: invalid type, expected {kind.__name__}")
+    if isinstance(value, int) and not -(2**31) <= value < 2**31:
+        raise unreadable(f"{name}: invalid value: integer `{value}`, expected i32")
     return value
 
 
@@ -224,6 +226,9 @@ def _auto_resume(document: Mapping[str, Any], lifecycle: Mapping[str, Any]) -> b
 
 def _network(given: Mapping[str, Any]) -> dict[str, Any]:
     named = {_ALIASES.get(key, key): value for key, value in given.items()}
+    for name in ("allowOut", "denyOut"):
+        if not all(isinstance(entry, str) for entry in _typed(named, name, list, [])):
+            raise unreadable(f"{name}: invalid type, expected a sequence of strings")
     return {key: named[key] for key in _NETWORK_KEYS if key in named}
 
 

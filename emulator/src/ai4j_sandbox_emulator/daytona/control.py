@@ -12,11 +12,13 @@ from aiohttp import web
 
 from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.model import SandboxCommand
+from ai4j_sandbox_emulator.failing import take_failure
 from ai4j_sandbox_emulator.fleet import Fleet
 from ai4j_sandbox_emulator.process import Ended
 from ai4j_sandbox_emulator.reply import Reply, empty_reply, json_reply
 from ai4j_sandbox_emulator.routing import Handler, Match, Router
 from ai4j_sandbox_emulator.sandbox import NewSandbox, Sandbox
+from ai4j_sandbox_emulator.state import Phase
 
 from . import replies
 from .errors import ApiError, invalid, unknown_sandbox
@@ -25,6 +27,7 @@ from .requests import DEFAULT_SNAPSHOT, MACHINE_SNAPSHOT, ListQuery, parse_creat
 
 _FOREVER_SECONDS = 10 * 365 * 86400.0  # sandboxes here end by rest, which the emulator does not count
 _BUILD_STEP_SECONDS = 0.2
+_FAILED = ("error", "build_failed")
 _SIGNED_TOKEN_LETTERS = 8
 _FIND_SHELL = 'for shell in zsh bash; do grep -q "/$shell$" /etc/shells && command -v $shell && exit; done; echo sh'
 
@@ -211,11 +214,23 @@ class ControlApi:
             del self._records[sandbox_id]
             raise
         if asked.dockerfile is not None:
-            steps = ("pending_build", "building_snapshot", "creating")
-            record.become("started", self._fleet.clock(), steps, _BUILD_STEP_SECONDS)
+            self._change(record, "started", "pending_build", "building_snapshot", "creating", each=_BUILD_STEP_SECONDS)
         else:
-            record.become("started", self._fleet.clock(), ("creating",), self._change_seconds)
+            self._change(record, "started", "creating", each=self._change_seconds)
         return self._answer(request, record)
+
+    def _change(self, record: Record, state: str, *passing: str, each: float) -> None:
+        """Let a sandbox become something else, after so many seconds of each state it passes through.
+
+        Raises:
+            ApiError: 400: it was to start, and failed while the call waited for it.
+        """
+        failure = take_failure()
+        record.error_reason = None if failure is None else failure.reason or None
+        record.recoverable = failure is not None and failure.recoverable
+        record.become(state if failure is None else failure.state, self._fleet.clock(), passing, each)
+        if failure is not None and state == "started" and not each:
+            raise invalid(f"Sandbox failed to start: {failure.reason}")
 
     async def _detail(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         return self._answer(request, self._known(parameters))
@@ -235,12 +250,18 @@ class ControlApi:
 
     async def _start(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record, sandbox = self._settled(parameters, also="archiving")
+        if record.state in _FAILED:
+            raise invalid("Sandbox is in an errored state")
         if record.state != "started":
             passing = {"archived": "restoring", "paused": "resuming"}.get(record.state, "starting")
-            await self._fleet.resume(sandbox, _FOREVER_SECONDS)
-            record.preview_token = secrets.token_hex(16)
-            record.become("started", self._fleet.clock(), (passing,), self._change_seconds)
+            await self._wake(record, sandbox, passing)
         return self._answer(request, record)
+
+    async def _wake(self, record: Record, sandbox: Sandbox, passing: str) -> None:
+        if sandbox.phase is Phase.PAUSED:
+            await self._fleet.resume(sandbox, _FOREVER_SECONDS)
+        record.preview_token = secrets.token_hex(16)
+        self._change(record, "started", passing, each=self._change_seconds)
 
     async def _stop(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record, sandbox = self._settled(parameters)
@@ -253,14 +274,14 @@ class ControlApi:
             await self._fleet.resume(sandbox, _FOREVER_SECONDS)
         await self._let_go(record.sandbox_id)
         await self._fleet.pause(sandbox, keep_memory=False)
-        record.become("stopped", self._fleet.clock(), ("stopping",), self._change_seconds)
+        self._change(record, "stopped", "stopping", each=self._change_seconds)
         return self._answer(request, record)
 
     async def _archive(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record, _ = self._settled(parameters)
         if record.state != "stopped":
             raise invalid("Sandbox is not stopped")
-        record.become("archived", self._fleet.clock(), ("archiving",), self._change_seconds)
+        self._change(record, "archived", "archiving", each=self._change_seconds)
         return self._answer(request, record)
 
     async def _pause(self, request: web.Request, parameters: dict[str, str]) -> Reply:
@@ -270,12 +291,15 @@ class ControlApi:
         if record.state != "started":
             raise invalid("Sandbox is not started")
         await self._fleet.pause(sandbox)
-        record.become("paused", self._fleet.clock(), ("pausing",), self._change_seconds)
+        self._change(record, "paused", "pausing", each=self._change_seconds)
         return self._answer(request, record)
 
     async def _recover(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        self._known(parameters)
-        raise invalid("Sandbox is not recoverable")
+        record, sandbox = self._settled(parameters)
+        if not record.recoverable:
+            raise invalid("Sandbox is not recoverable")
+        await self._wake(record, sandbox, "starting")
+        return self._answer(request, record)
 
     # --- what can be changed --------------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ class Record:
     Attributes:
         state: Where it is, or will be when what is planned has happened.
         planned: What it shows meanwhile: a state and until when.
+        error_reason: Why it failed.
+        recoverable: Whether `recover` may mend it.
         shell: The shell its daemon starts.
         preview_token: Opens its ports.
         signed_tokens: Open one port each, until a time.
@@ -32,6 +34,7 @@ class Record:
     created_at: float
     state: str = "started"
     error_reason: str | None = None
+    recoverable: bool = False
     labels: dict[str, str] = field(default_factory=dict)
     public: bool = False
     auto_stop: int = 15

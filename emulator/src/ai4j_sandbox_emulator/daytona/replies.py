@@ -47,7 +47,7 @@ def listed(record: Record, now: float, toolbox_url: str) -> dict[str, Any]:
         "state": record.shown(now),
         "desiredState": _DESIRED.get(record.state, "started"),
         "errorReason": record.error_reason,
-        "recoverable": False,
+        "recoverable": record.recoverable,
         "backupState": "None",
         "autoStopInterval": record.auto_stop,
         "autoArchiveInterval": record.auto_archive,

@@ -164,10 +164,8 @@ async def _typed(socket: web.WebSocketResponse, process: EmulatedProcess) -> Non
     async for message in socket:
         if message.type in (WSMsgType.BINARY, WSMsgType.TEXT):
             data = message.data.encode() if isinstance(message.data, str) else message.data
-            try:
+            with suppress(SandboxException):  # its shell has ended, which is told once all it wrote was shown
                 await process.write_stdin(data)
-            except SandboxException:
-                return
 
 
 async def _shown(socket: web.WebSocketResponse, listener: Listener) -> int:

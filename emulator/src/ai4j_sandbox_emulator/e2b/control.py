@@ -14,6 +14,7 @@ from aiohttp import web
 
 from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox_emulator.fleet import Fleet
+from ai4j_sandbox_emulator.json_text import parse_json, whole_number
 from ai4j_sandbox_emulator.reply import Reply, empty_reply, json_reply
 from ai4j_sandbox_emulator.routing import Match, Router
 from ai4j_sandbox_emulator.sandbox import NewSandbox, Sandbox
@@ -318,9 +319,9 @@ class ControlApi:
 
     async def _metrics(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         sandbox = self._known(parameters)
+        start, end = _number(request, "start", 0), _number(request, "end", None)
         if sandbox.phase is Phase.RUNNING:
             await sandbox.measure()
-        start, end = _number(request, "start", 0), _number(request, "end", None)
         shown = [
             sample
             for sample in sandbox.samples
@@ -393,7 +394,7 @@ async def _json(request: web.Request, default: Any = None) -> Any:
     if not body and default is not None:
         return default
     try:
-        return json.loads(body)
+        return parse_json(body)
     except ValueError as error:
         raise invalid("request body is not valid JSON") from error
 
@@ -406,6 +407,7 @@ def _number(request: web.Request, name: str, default: int | None) -> int | None:
     text = request.query.get(name)
     if not text:
         return default
-    if not text.isdigit():
+    number = whole_number(text)
+    if number is None:
         raise invalid(f"{name} must be a number")
-    return int(text)
+    return number

@@ -10,12 +10,14 @@ from datetime import datetime
 from typing import Generic, TypeVar
 from urllib.parse import parse_qsl, unquote_plus
 
+from ai4j_sandbox_emulator.json_text import whole_number
 from ai4j_sandbox_emulator.sandbox import LogEntry, Sandbox
 
 from .errors import ApiError, invalid
 from .replies import moment, state
 
 LIMIT = 100
+MOST_LOG_LINES = 1000
 
 T = TypeVar("T")
 
@@ -74,10 +76,10 @@ def _position(token: str, *, ascending: bool) -> tuple[str, str]:
 
 
 def _limit(query: Mapping[str, str]) -> int:
-    text = query.get("limit") or str(LIMIT)
-    if not text.isdigit() or not 1 <= int(text) <= LIMIT:
+    limit = whole_number(query.get("limit") or str(LIMIT))
+    if limit is None or not 1 <= limit <= LIMIT:
         raise invalid(f"limit must be between 1 and {LIMIT}")
-    return int(text)
+    return limit
 
 
 def is_ascending(query: Mapping[str, str]) -> bool:
@@ -133,7 +135,7 @@ def _started_after(query: Mapping[str, str]) -> float:
         return 0
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise invalid("startedAfter must be a time") from None
 
 
@@ -148,7 +150,7 @@ def log_page(entries: Sequence[LogEntry], query: Mapping[str, str]) -> list[LogE
     """
     forward = _one_of(query, "direction", ("backward", "forward")) == "forward"
     least = _LEVELS.index(_one_of(query, "level", _LEVELS))
-    cursor = _cursor(query)
+    cursor = _number(query, "cursor")
     found = [
         entry
         for entry in entries
@@ -156,7 +158,9 @@ def log_page(entries: Sequence[LogEntry], query: Mapping[str, str]) -> list[LogE
         and query.get("search", "") in entry.message
         and (cursor is None or (entry.logged_at * 1000 >= cursor) == forward)
     ]
-    limit = min(int(query.get("limit") or 1000), 1000)
+    limit = _number(query, "limit")
+    if limit is None or limit > MOST_LOG_LINES:
+        limit = MOST_LOG_LINES
     return found[:limit] if forward else found[::-1][:limit]
 
 
@@ -167,8 +171,11 @@ def _one_of(query: Mapping[str, str], name: str, allowed: Sequence[str]) -> str:
     return value
 
 
-def _cursor(query: Mapping[str, str]) -> int | None:
-    text = query.get("cursor")
-    if text and not text.isdigit():
-        raise invalid("cursor must be a number")
-    return int(text) if text else None
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if not text:
+        return None
+    number = whole_number(text)
+    if number is None:
+        raise invalid(f"{name} must be a number")
+    return number

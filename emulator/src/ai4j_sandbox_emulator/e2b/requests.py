@@ -82,7 +82,7 @@ def create_request(body: Any, *, version: int) -> CreateRequest:
         volume_mounts=tuple(_typed(document, "volumeMounts", list, [])),
     )
     _check_pause(request)
-    _check_network(request.network, secure=request.secure)
+    _check_network(network, secure=request.secure)
     return request
 
 
@@ -188,6 +188,8 @@ def _typed(document: Mapping[str, Any], name: str, kind: type[T], default: Defau
         return default
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise invalid(f'property "{name}" must be of type {kind.__name__}')
+    if isinstance(value, int) and not -(2**31) <= value < 2**31:
+        raise invalid(f'property "{name}" must be a number of 32 bits')
     return value
 
 
@@ -196,6 +198,13 @@ def _texts(document: Mapping[str, Any], name: str) -> dict[str, str]:
     for key, value in texts.items():
         if not isinstance(value, str):
             raise invalid(f'property "{name}.{key}" must be of type str')
+    return texts
+
+
+def _list_of_texts(document: Mapping[str, Any], name: str) -> list[str]:
+    texts: list[str] = _typed(document, name, list, [])
+    if not all(isinstance(text, str) for text in texts):
+        raise invalid(f'property "{name}" must be a list of str')
     return texts
 
 
@@ -224,11 +233,11 @@ def _check_pause(request: CreateRequest) -> None:
 def _check_network(network: Mapping[str, Any], *, secure: bool) -> None:
     if network.get("allowPublicTraffic") is False and not secure:
         raise ApiError(400, "allowPublicTraffic=false requires secure=true")
-    denied = network.get("denyOut") or ()
+    denied = _list_of_texts(network, "denyOut")
     for entry in denied:
         if not _is_address(entry):
             raise ApiError(400, f"invalid denied CIDR or IP: {entry}")
-    domains = [entry for entry in network.get("allowOut") or () if not _is_address(entry)]
+    domains = [entry for entry in _list_of_texts(network, "allowOut") if not _is_address(entry)]
     if domains and ALL_TRAFFIC not in denied:
         raise ApiError(
             400, f"When specifying allowed domains in allow out, you must include '{ALL_TRAFFIC}' in deny out"

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_LABEL = re.compile(r"(?P<port>\d{1,5})-(?P<sandbox_id>[a-z0-9]+)(?:-[a-z0-9]+)?")
+from ai4j_sandbox_emulator.json_text import whole_number
+
+_LABEL = re.compile(r"(?P<port>[0-9]{1,5})-(?P<sandbox_id>[a-z0-9]+)(?:-[a-z0-9]+)?")
 
 
 class RoutingError(Exception):
@@ -51,9 +53,10 @@ def _by_headers(headers: Mapping[str, str]) -> Target | None:
         return None
     if sandbox_id is None or port is None:
         raise RoutingError("missing header")
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    number = whole_number(port)
+    if number is None or not 0 < number < 65536:
         raise RoutingError("invalid sandbox port")
-    return Target(plain_id(sandbox_id), int(port))
+    return Target(plain_id(sandbox_id), number)
 
 
 def plain_id(given: str) -> str:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from ai4j_sandbox_emulator.json_text import parse_json
+
 from .messages import Enumeration, Field, Message, Scalar
 
 Document = dict[str, Any]
@@ -55,7 +57,7 @@ def decode_json(message: Message, data: bytes) -> Document:
         CodecError: They hold none.
     """
     try:
-        value = json.loads(data)
+        value = parse_json(data)
     except ValueError as error:
         raise CodecError(f"invalid JSON: {error}") from error
     return _from_json(message, value)
@@ -104,6 +106,8 @@ def _from_json(message: Message, value: Any) -> Document:
 def _parsed(field: Field, value: Any) -> Any:
     try:
         if field.repeated:
+            if not isinstance(value, list):
+                raise ValueError(f"expected a list, got {_shown(value)}")
             return [_parsed_single(field, item) for item in value]
         if field.string_map:
             return {str(key): _text(item) for key, item in value.items()}
@@ -124,7 +128,7 @@ def _parsed_single(field: Field, value: Any) -> Any:
             return _base64(_text(value))
         case Scalar.BOOL:
             if not isinstance(value, bool):
-                raise ValueError(f"expected a boolean, got {value!r}")
+                raise ValueError(f"expected a boolean, got {_shown(value)}")
             return value
         case Scalar.TIMESTAMP:
             return round(datetime.fromisoformat(_text(value)).timestamp() * 1000)
@@ -134,19 +138,23 @@ def _parsed_single(field: Field, value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"expected a string, got {value!r}")
+        raise ValueError(f"expected a string, got {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.40}"
 
 
 def _integer(kind: Scalar, value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
-        raise ValueError(f"expected an integer, got {value!r}")
+        raise ValueError(f"expected an integer, got {_shown(value)}")
     number = int(value)
     lowest, highest = {Scalar.UINT32: (0, 2**32 - 1), Scalar.SINT32: (-(2**31), 2**31 - 1)}.get(
         kind, (-(2**63), 2**63 - 1)
     )
     if not lowest <= number <= highest:
-        raise ValueError(f"{number} is out of range")
+        raise ValueError(f"{_shown(value)} is out of range")
     return number
 
 
@@ -160,7 +168,7 @@ def _base64(text: str) -> bytes:
 def _enum_name(kind: Enumeration, value: Any) -> str:
     name = kind.names.get(value) if isinstance(value, int) else value
     if name not in kind.names.values():
-        raise ValueError(f"unknown name {value!r}")
+        raise ValueError(f"unknown name {_shown(value)}")
     return str(name)
 
 
@@ -282,7 +290,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position
+            return value & 2**64 - 1, position
         shift += 7
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ai4j_sandbox.errors import (
+    SandboxConfigError,
+    SandboxException,
+    SandboxNotFoundError,
+    SandboxOutcomeUnknownError,
+    SandboxSessionLostError,
+)
 from ai4j_sandbox_emulator.envelope import END_OF_STREAM, Envelope
+from ai4j_sandbox_emulator.json_text import json_bytes, whole_number
 from ai4j_sandbox_emulator.reply import Reply
 
 from .codec import CodecError, Document, decode_binary, decode_json, encode_binary, encode_json
@@ -65,8 +72,19 @@ class ConnectError(Exception):
 
     def body(self) -> bytes:
         """Return the error as a JSON object."""
-        document = {"code": self.code, "message": self.message}
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        return json_bytes({"code": self.code, "message": self.message})
+
+
+def as_connect_error(error: ConnectError | SandboxException) -> ConnectError:
+    """Return what a failure of the provider is to the client of a call: its own mistake, or an internal one."""
+    if isinstance(error, ConnectError):
+        return error
+    if isinstance(error, SandboxNotFoundError):
+        return ConnectError(Code.NOT_FOUND, error.message)
+    if isinstance(error, SandboxConfigError):
+        return ConnectError(Code.INVALID_ARGUMENT, error.message)
+    lost = isinstance(error, SandboxSessionLostError | SandboxOutcomeUnknownError)
+    return ConnectError(Code.UNAVAILABLE if lost else Code.INTERNAL, error.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +107,15 @@ class Format:
         return ("application/connect+" if self.streaming else "application/") + ("proto" if self.binary else "json")
 
     def encode(self, message: Message, document: Document) -> bytes:
-        """Return a message's bytes."""
-        return (encode_binary if self.binary else encode_json)(message, document)
+        """Return a message's bytes.
+
+        Raises:
+            ConnectError: It holds text that is no UTF-8, as a file's name need not be; envd cannot tell of that.
+        """
+        try:
+            return (encode_binary if self.binary else encode_json)(message, document)
+        except UnicodeEncodeError:
+            raise ConnectError(Code.INTERNAL, "marshal message: a field contains invalid UTF-8") from None
 
     def decode(self, message: Message, data: bytes) -> Document:
         """Return the message in a request's bytes.
@@ -157,15 +182,15 @@ def timeout_seconds(headers: Mapping[str, str]) -> float | None:
     text = headers.get("Connect-Timeout-Ms", "")
     if not text:
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > 10:
+    milliseconds = whole_number(text)
+    if milliseconds is None or len(text) > 10:
         raise ConnectError(Code.INVALID_ARGUMENT, f'protocol error: invalid timeout "{text}"')
-    return int(text) / 1000
+    return milliseconds / 1000
 
 
 def keepalive_seconds(headers: Mapping[str, str]) -> float:
     """Return the interval of keepalives; real envd panics on 0, here it counts as the default."""
-    text = headers.get("Keepalive-Ping-Interval", "")
-    return float(text) if text.isascii() and text.isdigit() and int(text) > 0 else 90.0
+    return float(whole_number(headers.get("Keepalive-Ping-Interval", "")) or 90)
 
 
 def unary_reply(form: Format, message: Message, document: Document) -> Reply:

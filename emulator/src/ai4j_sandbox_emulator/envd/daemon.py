@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
@@ -13,6 +12,7 @@ from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox_emulator.envelope import EnvelopeError, EnvelopeReader
 from ai4j_sandbox_emulator.reply import Reply, empty_reply, json_reply, text_reply
 from ai4j_sandbox_emulator.sandbox import Sandbox
+from ai4j_sandbox_emulator.secret_text import same_secret
 
 from .accounts import Accounts
 from .call import Call, ClientStream, Method, ServerStream, Unary
@@ -22,6 +22,7 @@ from .connect import (
     ConnectError,
     Format,
     accepted_types,
+    as_connect_error,
     check_protocol_headers,
     request_format,
     stream_error,
@@ -93,11 +94,11 @@ class EnvdDaemon:
         try:
             check_protocol_headers(request.headers)
             return await self._answered(request, sandbox, method, form)
-        except ConnectError as error:
-            return stream_error(form, error) if streaming else unary_error(error)
-        except SandboxException as error:
-            failure = ConnectError(Code.INTERNAL, error.message)
-            return stream_error(form, failure) if streaming else unary_error(failure)
+        except (ConnectError, SandboxException) as error:
+            failure = as_connect_error(error)
+        except web.RequestPayloadError:
+            failure = ConnectError(Code.INVALID_ARGUMENT, "read message: it is not compressed as its header says")
+        return stream_error(form, failure) if streaming else unary_error(failure)
 
     async def _answered(self, request: web.Request, sandbox: Sandbox, method: Method, form: Format) -> Reply:
         def call(document: Document) -> Call:
@@ -154,7 +155,7 @@ class EnvdDaemon:
 def _has_token(request: web.Request, sandbox: Sandbox) -> bool:
     token = sandbox.request.access_token
     given = request.headers.get("X-Access-Token", "")
-    return token is None or hmac.compare_digest(given.encode(), token.encode())
+    return token is None or same_secret(given, token)
 
 
 def _unauthorized() -> Reply:
@@ -195,10 +196,8 @@ async def _stream(method: ServerStream, call: Call, form: Format) -> AsyncGenera
         async with aclosing(method.method(call)) as batches:
             async for batch in batches:
                 yield b"".join(form.frame(method.response, document) for document in batch)
-    except ConnectError as error:
-        failure = error
-    except SandboxException as error:
-        failure = ConnectError(Code.INTERNAL, error.message)
+    except (ConnectError, SandboxException) as error:
+        failure = as_connect_error(error)
     yield form.end_frame(failure)
 
 

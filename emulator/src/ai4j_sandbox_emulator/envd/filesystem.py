@@ -17,7 +17,7 @@ from ai4j_sandbox_emulator.watching import Change, ChangeEvent, Listing, Watcher
 from . import messages
 from .call import Batches, Call, Method, ServerStream, Unary
 from .codec import Document
-from .connect import Code, ConnectError, keepalive_seconds, timeout_seconds
+from .connect import Code, ConnectError, as_connect_error, keepalive_seconds, timeout_seconds
 from .entries import describe, find, list_directory, look, missing_parents, require_directory
 
 WATCH_SECONDS = 0.1
@@ -172,10 +172,8 @@ async def _in_files(sandbox: Sandbox, work: Callable[..., T], *arguments: object
     """Return what `work` makes of the sandbox's files, in a thread; its failures are Connect errors."""
     try:
         return await in_thread(lambda: work(sandbox.session.files, *arguments))
-    except SandboxNotFoundError as error:
-        raise ConnectError(Code.NOT_FOUND, error.message) from error
     except SandboxException as error:
-        raise ConnectError(Code.INTERNAL, error.message) from error
+        raise as_connect_error(error) from error
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------

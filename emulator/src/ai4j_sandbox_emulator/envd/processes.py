@@ -10,12 +10,7 @@ from typing import Any
 
 from ai4j_sandbox.aio import in_thread
 from ai4j_sandbox.capability import Capability
-from ai4j_sandbox.errors import (
-    SandboxConfigError,
-    SandboxException,
-    SandboxOutcomeUnknownError,
-    SandboxSessionLostError,
-)
+from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.files import FileKind
 from ai4j_sandbox.model import OutputStream, SandboxCommand, SandboxResult, TerminalSize
 from ai4j_sandbox.process import OutputChunk
@@ -26,7 +21,7 @@ from . import messages
 from .accounts import Account, PathError, resolve
 from .call import Batches, Call, ClientStream, Method, ServerStream, Unary
 from .codec import Document
-from .connect import Code, ConnectError, keepalive_seconds, timeout_seconds
+from .connect import Code, ConnectError, as_connect_error, keepalive_seconds, timeout_seconds
 from .entries import find
 
 PIPE_CHUNK_BYTES = 32 * 1024
@@ -181,24 +176,22 @@ async def start_command(call: Call) -> SandboxCommand:
     """Return the command that a Start request asks for.
 
     Raises:
-        ConnectError: It makes no sense, or its directory does not exist.
+        ConnectError: Its directory does not exist.
+        SandboxConfigError: It makes no sense.
     """
     config = call.document.get("process", {})
     pty = call.document.get("pty")
     directory = await _directory(call, config.get("cwd", ""))
-    try:
-        return SandboxCommand(
-            # As envd does: a shell becomes the program, so that an unknown one is an exit code and no failed call.
-            command=("/bin/sh", "-c", 'exec "$@"', "sh", config.get("cmd", ""), *config.get("args", ())),
-            working_directory=directory,
-            environment={**_user_variables(call.account), **call.sandbox.request.environment, **config.get("envs", {})},
-            keep_stdin_open=_wants_stdin(call),
-            terminal=None if pty is None else terminal_size(pty),
-            output_limit_bytes=0,
-            metadata={"config": config},
-        )
-    except SandboxConfigError as error:
-        raise ConnectError(Code.INVALID_ARGUMENT, error.message) from error
+    return SandboxCommand(
+        # As envd does: a shell becomes the program, so that an unknown one is an exit code and no failed call.
+        command=("/bin/sh", "-c", 'exec "$@"', "sh", config.get("cmd", ""), *config.get("args", ())),
+        working_directory=directory,
+        environment={**_user_variables(call.account), **call.sandbox.request.environment, **config.get("envs", {})},
+        keep_stdin_open=_wants_stdin(call),
+        terminal=None if pty is None else terminal_size(pty),
+        output_limit_bytes=0,
+        metadata={"config": config},
+    )
 
 
 def _user_variables(account: Account) -> dict[str, str]:
@@ -254,14 +247,7 @@ def _raise_failure(event: ProcessEvent) -> None:
     if isinstance(event, Expired):
         raise ConnectError(Code.DEADLINE_EXCEEDED, "context deadline exceeded")
     if isinstance(event, Failed):
-        raise ConnectError(_failure_code(event.error), event.error.message)
-
-
-def _failure_code(error: SandboxException) -> Code:
-    if isinstance(error, SandboxConfigError):
-        return Code.INVALID_ARGUMENT
-    lost = isinstance(error, SandboxSessionLostError | SandboxOutcomeUnknownError)
-    return Code.UNAVAILABLE if lost else Code.INTERNAL
+        raise as_connect_error(event.error)
 
 
 def event_messages(event: ProcessEvent, *, terminal: bool) -> Iterator[Document]:

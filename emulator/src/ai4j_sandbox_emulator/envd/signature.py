@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 from collections.abc import Mapping
 from typing import Literal
+
+from ai4j_sandbox_emulator.json_text import whole_number
+from ai4j_sandbox_emulator.secret_text import same_secret
 
 Operation = Literal["read", "write"]
 
@@ -34,7 +36,7 @@ def check_access(
         return
     header = headers.get("X-Access-Token")
     if header is not None:
-        if not hmac.compare_digest(header.encode(), token.encode()):
+        if not same_secret(header, token):
             raise SignatureError("access token present in header but does not match")
         return
     if "signature" not in query:
@@ -42,7 +44,7 @@ def check_access(
     if not is_signed(token, operation, query):
         raise SignatureError("invalid signature")
     expiration = query.get("signature_expiration")
-    if expiration is not None and (not expiration.isdigit() or int(expiration) < now):
+    if expiration is not None and (whole_number(expiration) or 0) < now:
         raise SignatureError("signature is already expired")
 
 
@@ -51,4 +53,4 @@ def is_signed(token: str, operation: Operation, query: Mapping[str, str]) -> boo
     expected = signature(
         query.get("path", ""), operation, query.get("username", ""), token, query.get("signature_expiration")
     )
-    return hmac.compare_digest(expected.encode(), query.get("signature", "").encode())
+    return same_secret(query.get("signature", ""), expected)

@@ -11,15 +11,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 from itertools import chain
-from typing import Literal
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
-from aiohttp import BodyPartReader, web
+from aiohttp import BodyPartReader, MultipartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ai4j_sandbox.aio import in_thread
 from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.files import CHUNK_BYTES, FileInfo, FileKind, SandboxFiles
 from ai4j_sandbox_emulator.bridge import awaitable, blocking
+from ai4j_sandbox_emulator.json_text import parse_json
 from ai4j_sandbox_emulator.reply import Gone, Reply, json_reply
 from ai4j_sandbox_emulator.sandbox import Sandbox
 from ai4j_sandbox_emulator.watching import Change, ChangeEvent
@@ -31,6 +33,11 @@ from .entries import describe, find, look, missing_parents
 from .filesystem import changing
 from .messages import ENTRY
 from .signature import Operation, SignatureError, check_access
+
+T = TypeVar("T")
+
+_UNREADABLE = (ValueError, AssertionError, HttpProcessingError, web.RequestPayloadError)
+"""What aiohttp's readers complain with about a body."""
 
 METADATA_PREFIX = "x-metadata-"
 _KEY_LIMIT = 246
@@ -94,7 +101,7 @@ async def download(transfer: Transfer) -> Reply:
     """
     request = transfer.request
     path = transfer.path(request.query.get("path", ""))
-    entry = await in_thread(_readable, transfer.sandbox.session.files, path)
+    entry = await in_thread(_found, transfer.sandbox.session.files, path)
     headers = _file_headers(entry)
     if _unchanged(entry, request.headers):
         return Reply(status=304, headers=headers)
@@ -111,7 +118,7 @@ async def download(transfer: Transfer) -> Reply:
     return Reply(status=206, headers=headers, body=_streamed(part_of(chunks, first, last)))
 
 
-def _readable(files: SandboxFiles, path: str) -> FileInfo:
+def _found(files: SandboxFiles, path: str) -> FileInfo:
     entry = find(files, path)
     if entry is None:
         raise TransferError(404, f"path '{path}' does not exist")
@@ -137,7 +144,7 @@ def _file_headers(entry: FileInfo) -> dict[str, str]:
 def _unchanged(entry: FileInfo, headers: Mapping[str, str]) -> bool:
     try:
         since = parsedate_to_datetime(headers["If-Modified-Since"]).timestamp()
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return False
     return (entry.modified_at_epoch_ms or 0) // 1000 <= since
 
@@ -150,7 +157,7 @@ def _accepts_gzip(headers: Mapping[str, str]) -> bool:
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | Literal["unsatisfiable"] | None:
     """Return the first and last byte that a ``Range`` header asks for; ``None`` for the whole file."""
-    found = re.fullmatch(r"bytes=(\d*)-(\d*)", header or "")
+    found = re.fullmatch(r"bytes=([0-9]{0,18})-([0-9]{0,18})", header or "")
     if found is None or found[0] == "bytes=-":
         return None
     if not found[1]:
@@ -201,13 +208,16 @@ async def upload(transfer: Transfer) -> Reply:
     """
     metadata = file_metadata(transfer.request.headers)
     content_type = transfer.request.content_type
+    encoding = transfer.request.headers.get("Content-Encoding", "identity")
+    if encoding not in ("identity", "gzip"):
+        raise TransferError(400, f"unsupported Content-Encoding: {encoding}")
     if content_type == "multipart/form-data":
         written = await _upload_parts(transfer, metadata)
     elif content_type == "application/octet-stream":
         given = transfer.request.query.get("path")
         if not given:
             raise TransferError(400, "path is required for octet-stream uploads")
-        body = transfer.request.content.iter_chunked(CHUNK_BYTES)
+        body = _readable(transfer.request.content.iter_chunked(CHUNK_BYTES))
         written = [await _write(transfer, transfer.path(given), body, metadata)]
     else:
         raise TransferError(400, f"unsupported content type: {content_type}")
@@ -217,7 +227,7 @@ async def upload(transfer: Transfer) -> Reply:
 
 async def _upload_parts(transfer: Transfer, metadata: dict[str, str]) -> list[Document]:
     written: list[Document] = []
-    async for part in await transfer.request.multipart():
+    async for part in _parts(transfer.request):
         if not isinstance(part, BodyPartReader) or part.name != "file":
             continue
         path = transfer.path(transfer.request.query.get("path") or part.filename or "")
@@ -225,8 +235,33 @@ async def _upload_parts(transfer: Transfer, metadata: dict[str, str]) -> list[Do
             raise TransferError(
                 400, f"you cannot upload multiple files to the same path '{path}' in one upload request"
             )
-        written.append(await _write(transfer, path, _part_chunks(part), metadata))
+        written.append(await _write(transfer, path, _readable(_part_chunks(part)), metadata))
     return written
+
+
+def _parts(request: web.Request) -> AsyncIterator[MultipartReader | BodyPartReader]:
+    async def parts() -> AsyncIterator[MultipartReader | BodyPartReader]:
+        async for part in await request.multipart():
+            if part is not None:
+                yield part
+
+    return _readable(parts())
+
+
+async def _readable(body: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Yield what a body consists of; what cannot be read is the client's mistake.
+
+    Raises:
+        TransferError: 400: it is not what its headers say.
+    """
+    while True:
+        try:
+            piece = await anext(body)
+        except StopAsyncIteration:
+            return
+        except _UNREADABLE as error:
+            raise TransferError(400, f"error parsing the body: {error}") from error
+        yield piece
 
 
 async def _part_chunks(part: BodyPartReader) -> AsyncIterator[bytes]:
@@ -298,11 +333,14 @@ async def compose(transfer: Transfer) -> Reply:
         TransferError: A source is missing, or the request makes no sense.
     """
     try:
-        document = await transfer.request.json()
-        sources = [transfer.path(source) for source in document["source_paths"]]
-        destination = transfer.path(document["destination"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise TransferError(400, "source_paths and destination are required") from error
+        document = parse_json(await transfer.request.read())
+    except ValueError as error:
+        raise TransferError(400, f"error parsing request: {error}") from error
+    given = document if isinstance(document, dict) else {}
+    source_paths, target = given.get("source_paths"), given.get("destination")
+    if not isinstance(source_paths, list) or not all(isinstance(path, str) for path in [*source_paths, target]):
+        raise TransferError(400, "source_paths and destination are required")
+    sources, destination = [transfer.path(path) for path in source_paths], transfer.path(str(target))
     try:
         entry = await in_thread(_compose, transfer.sandbox.session.files, sources, destination)
     except SandboxException as error:

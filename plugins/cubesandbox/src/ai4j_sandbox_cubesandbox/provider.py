@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
@@ -19,7 +18,7 @@ from ai4j_sandbox.ownership import owned_labels
 from ai4j_sandbox.settings import ResolvedSettings
 from ai4j_sandbox.spi import Health, SandboxSession, SessionDescription
 from ai4j_sandbox_wire.connection import Dialer
-from ai4j_sandbox_wire.creation import undone
+from ai4j_sandbox_wire.creation import undoing
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.message import Send
 from ai4j_sandbox_wire.remote_provider import RemoteProvider
@@ -68,19 +67,12 @@ class CubeSandboxProvider(RemoteProvider[CubeSandboxConfig, CubeSandboxClient]):
 
     def _created(self, spec: SandboxSpec, config: CubeSandboxConfig) -> CubeSandboxSession:
         client = self._client(config)
-        tag = uuid.uuid4().hex
-        labels = owned_labels(spec.labels, self._environ)
-        sandbox: RemoteSandbox | None = None
-        try:
-            sandbox = client.create(create_body(config, sent_metadata(config.create, labels, tag, self.provider_id)))
+        with undoing(client, self.info) as creation:
+            labels = owned_labels(spec.labels, self._environ)
+            metadata = sent_metadata(config.create, labels, creation.tag, self.provider_id)
+            sandbox = client.create(create_body(config, metadata))
+            creation.sandbox_id = sandbox.sandbox_id
             return self._opened(spec, config, client, sandbox)
-        except BaseException as error:
-            # Whatever it is that stops us, KeyboardInterrupt included: a sandbox costs money.
-            made = None if sandbox is None else sandbox.sandbox_id
-            failure = undone(error, client, tag=tag, sandbox_id=made, info=self.info)
-            if failure is error:
-                raise
-            raise failure from error
 
     def connect(self, session_id: str, spec: SandboxSpec | None = None) -> CubeSandboxSession:
         """Attach to a sandbox, waking it if it is paused. Its life is never shortened, and `close` leaves it alive.
@@ -95,10 +87,7 @@ class CubeSandboxProvider(RemoteProvider[CubeSandboxConfig, CubeSandboxClient]):
             SandboxConnectionError: It cannot be reached.
             SandboxException: As `create_session`.
         """
-        spec = spec or SandboxSpec(provider_id=self.provider_id)
-        self._admit(spec)
-        config = self._config(spec)
-        client = self._client(config)
+        spec, config, client = self._admitted(spec)
         sandbox = client.connect(session_id, config.timeout_seconds if config.timeout_given else None)
         session = self._session(spec, config, client, sandbox, owned=False)
         try:
@@ -150,26 +139,6 @@ class CubeSandboxProvider(RemoteProvider[CubeSandboxConfig, CubeSandboxClient]):
         )
         return CubeSandboxSession(description, config, sandbox, connections)
 
-    # --- without a session --------------------------------------------------------------------------------------
-
-    def health(self) -> Health:
-        """Ask CubeAPI how it is, and whether it accepts the key. Creates nothing."""
-        try:
-            config = self._config(SandboxSpec())
-            client = self._client(config)
-            said = client.health(Deadline(PROBE_SECONDS))
-            _check_key(client)
-        except SandboxException as error:
-            advice = () if error.hint is None else (error.hint,)
-            return Health(healthy=False, summary=error.message, advice=advice)
-        advice = () if config.template else (f"set {SETTINGS['template'].knobs}: there is no default template",)
-        return Health(
-            healthy=True,
-            summary=f"{config.api_url} answers",
-            advice=advice,
-            details={name: said[name] for name in ("status", "sandboxes") if name in said},
-        )
-
     # --- making what is needed ----------------------------------------------------------------------------------
 
     def _configured(self, settings: ResolvedSettings) -> CubeSandboxConfig:
@@ -177,6 +146,16 @@ class CubeSandboxProvider(RemoteProvider[CubeSandboxConfig, CubeSandboxClient]):
 
     def _client(self, config: CubeSandboxConfig) -> CubeSandboxClient:
         return CubeSandboxClient(config, send=self._sender(config.ca_bundle))
+
+    def _health(self, config: CubeSandboxConfig, client: CubeSandboxClient) -> Health:
+        said = client.health(Deadline(PROBE_SECONDS))
+        _check_key(client)
+        return Health(
+            healthy=True,
+            summary=f"{config.api_url} answers",
+            advice=() if config.template else (f"set {SETTINGS['template'].knobs}: there is no default template",),
+            details={name: said[name] for name in ("status", "sandboxes") if name in said},
+        )
 
 
 def _dial(config: CubeSandboxConfig) -> DirectTransport:

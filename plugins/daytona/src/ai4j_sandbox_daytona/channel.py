@@ -242,6 +242,9 @@ class RunChannel(ProcessChannel):
             self._may_be_left = False
             yield STOPPED_EARLY
             return
+        if answer.word is Word.GONE:
+            launch.end_survivors()
+            raise _removed()
         yield from self._output(answer)
         launch.end_survivors()
         if answer.full:
@@ -249,15 +252,28 @@ class RunChannel(ProcessChannel):
         yield ProcessExit(exit_code=answer.exit_code, timed_out=answer.late)
 
     def _output(self, answer: Answer) -> Iterator[OutputChunk]:
-        if answer.word is not Word.FILED:
-            yield from _head_and_tail(OutputStream.STDOUT, answer.stdout_bytes, answer.stdout)
-            yield from _head_and_tail(OutputStream.STDERR, answer.stderr_bytes, answer.stderr)
+        if answer.word is Word.DONE:
+            yield from self._sent(OutputStream.STDOUT, answer.stdout_bytes, answer.stdout)
+            yield from self._sent(OutputStream.STDERR, answer.stderr_bytes, answer.stderr)
             return
+        if answer.word is not Word.FILED:
+            raise SandboxProtocolError(f"a command was answered with {answer.word.value!r}")
         try:
             yield from self._fetched(OutputStream.STDOUT, "out", answer.stdout_bytes)
             yield from self._fetched(OutputStream.STDERR, "err", answer.stderr_bytes)
         finally:
             self._launch.tidy(self._launch.running.clean_text())
+
+    def _sent(self, stream: OutputStream, total: int, kept: tuple[bytes, bytes]) -> Iterator[OutputChunk]:
+        """Yield head and tail of a stream as they came along."""
+        (_, head_bytes), (_, tail_bytes) = kept_ranges(total, self._launch.command.output_limit_bytes)
+        head, tail = kept
+        if (len(head), len(tail)) != (head_bytes, tail_bytes):
+            raise _incomplete(len(head) + len(tail), head_bytes + tail_bytes)
+        if head:
+            yield OutputChunk(stream, head)
+        if tail:
+            yield OutputChunk(stream, tail, total - head_bytes - tail_bytes)
 
     def _fetched(self, stream: OutputStream, suffix: str, total: int) -> Iterator[OutputChunk]:
         arrived = 0
@@ -271,17 +287,20 @@ def fetch(launch: Launch, suffix: str, first: int, count: int) -> Iterator[bytes
     """Yield a part of what a command has written from the file it was kept in.
 
     Raises:
-        SandboxProtocolError: Less arrived than is there.
+        SandboxProtocolError: Less arrived than is there, or more.
     """
     if not count:
         return
     arrived = 0
-    for chunk in launch.toolbox.read_file(launch.running.path(suffix), first, count):
-        arrived += len(chunk)
-        if chunk:
-            yield chunk
+    with contextlib.closing(launch.toolbox.read_file(launch.running.path(suffix), first, count)) as chunks:
+        for chunk in chunks:
+            arrived += len(chunk)
+            if arrived > count:
+                break
+            if chunk:
+                yield chunk
     if arrived != count:
-        raise SandboxProtocolError(f"{arrived} of {count} bytes of the command's output arrived")
+        raise _incomplete(arrived, count)
 
 
 class FollowChannel(ProcessChannel):
@@ -317,6 +336,11 @@ class FollowChannel(ProcessChannel):
             executed = execution.receive(None)
         except SandboxException as error:
             raise launch.lost(error) from None
+        except BaseException:
+            # An interrupt: nobody will ever follow what has started.
+            with contextlib.suppress(SandboxException):
+                launch.kill("KILL")
+            raise
         assert executed is not None  # noqa: S101 - without a limit `receive` waits for the answer
         answer = launch.understood(executed.output)
         if refusal := launch.refusal(answer):
@@ -395,15 +419,22 @@ class FollowChannel(ProcessChannel):
 
     def _take(self, answer: Answer) -> None:
         if answer.word is Word.GONE:
-            raise self._launch.lost(SandboxProtocolError("the command's record in the sandbox is gone"))
+            self._leftovers = self._launch.running.clean_text()
+            raise SandboxOutcomeUnknownError(
+                "what looked after the command in the sandbox is gone: its record was removed, or its process killed",
+                hint="it may still run in the sandbox; leave /tmp/.ai4j-* alone",
+            )
         if answer.word is Word.STOPPED:
             self._end(STOPPED_EARLY)
             return
         if answer.word is Word.FILED:
             self._backlog = self._fetched(answer)
             return
-        self._ready += self._chunk(OutputStream.STDOUT, answer.stdout[0])
-        self._ready += self._chunk(OutputStream.STDERR, answer.stderr[0])
+        news = (answer.stdout[0], answer.stdout_bytes), (answer.stderr[0], answer.stderr_bytes)
+        for stream, (data, total) in zip(OutputStream, news, strict=True):
+            if self._offsets[stream] + len(data) != total:
+                raise self._launch.lost(_incomplete(self._offsets[stream] + len(data), total))
+            self._ready += self._chunk(stream, data)
         if answer.word is Word.DONE:
             self._end(_full_disk() if answer.full else ProcessExit(exit_code=answer.exit_code, timed_out=answer.late))
 
@@ -449,6 +480,19 @@ def _full_disk() -> SandboxException:
     )
 
 
+def _removed() -> SandboxException:
+    return SandboxException(
+        "the command ended, but its output is gone: something has removed it from the sandbox's /tmp",
+        hint="leave /tmp/.ai4j-* alone",
+        outcome=Outcome.COMPLETED,
+        session_state=SessionState.INTACT,
+    )
+
+
+def _incomplete(arrived: int, total: int) -> SandboxProtocolError:
+    return SandboxProtocolError(f"{arrived} of {total} bytes of the command's output arrived")
+
+
 def _plain(executed: Executed) -> Iterator[OutputChunk | ProcessExit]:
     """Yield an answer that our script did not give: the service's own exit code, and both streams in one.
 
@@ -467,14 +511,6 @@ def _plain(executed: Executed) -> Iterator[OutputChunk | ProcessExit]:
     if executed.output:
         yield OutputChunk(OutputStream.STDOUT, executed.output.encode("utf-8", "surrogatepass"))
     yield ProcessExit(exit_code=executed.exit_code)
-
-
-def _head_and_tail(stream: OutputStream, total: int, kept: tuple[bytes, bytes]) -> Iterator[OutputChunk]:
-    head, tail = kept
-    if head:
-        yield OutputChunk(stream, head)
-    if tail:
-        yield OutputChunk(stream, tail, total - len(head) - len(tail))
 
 
 def _slices(data: bytes) -> Iterator[bytes]:

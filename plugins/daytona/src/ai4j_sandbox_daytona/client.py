@@ -45,12 +45,14 @@ from .payloads import (
 PROBE_SECONDS = 5.0
 """How long a question may take that is only asked to explain or to clean up after a failure."""
 
+DELETE_SECONDS = 30.0
+"""How long a deletion may take: a sandbox that is starting or stopping cannot be deleted at once."""
+
 USER_AGENT = f"{INFO.distribution}/{INFO.version}"
 
 _FIRST_PAUSE_SECONDS = 0.1
 _PAUSE_GROWTH = 1.5
 _PAGE_SIZE = 100
-_DELETE_SECONDS = 30.0  # a sandbox that is starting or stopping cannot be deleted at once
 
 
 class DaytonaSandboxClient:
@@ -132,7 +134,7 @@ class DaytonaSandboxClient:
             SandboxCleanupError: The service took the order, and the sandbox is still there.
             SandboxException: It could not be deleted.
         """
-        deadline = deadline or Deadline(_DELETE_SECONDS)
+        deadline = deadline or Deadline(DELETE_SECONDS)
         if not says_gone(self._delete(sandbox_id, deadline)):
             self._require_gone(sandbox_id, deadline)
 
@@ -295,6 +297,10 @@ class DaytonaSandboxClient:
             return False
         except SandboxTimeoutError as error:
             if error.outcome is Outcome.NOT_STARTED:
+                raise
+        except SandboxException as error:
+            # What failed may be mended, and its state has the reason.
+            if error.http_status != 400 or self._look_again(sandbox, deadline).stage is not Stage.FAILED:
                 raise
         return True
 

@@ -9,7 +9,15 @@ from typing import Any, TypedDict
 
 from ai4j_sandbox.errors import SandboxConfigError
 from ai4j_sandbox.frozen import empty_mapping
-from ai4j_sandbox.settings import Kind, Layer, ResolvedSettings, Setting, SettingsTable, variable_entries
+from ai4j_sandbox.settings import (
+    Kind,
+    Layer,
+    ResolvedSettings,
+    Setting,
+    SettingsTable,
+    credential_text,
+    variable_entries,
+)
 from ai4j_sandbox_wire.base_url import BaseUrl
 from ai4j_sandbox_wire.message import HttpLimits
 
@@ -119,12 +127,6 @@ class DaytonaArguments(TypedDict, total=False):
 # --- parsing of single values -------------------------------------------------------------------------------------
 
 
-def _credential(text: str) -> str:
-    if not text.isascii() or " " in text:
-        raise ValueError("must consist of letters, digits and punctuation, as the service gave it")
-    return text
-
-
 def _name(text: str) -> str:
     if any(character in text for character in "/<>\\?#%"):
         raise ValueError("must be a plain name, without '/', '<', '>', '?', '#' and '%'")
@@ -169,7 +171,7 @@ SETTINGS = SettingsTable(
             env=("DAYTONA_API_KEY",),
             config=("apiKey",),
             secret=True,
-            parse=_credential,
+            parse=credential_text,
             help="Daytona API key; better in the environment than in a document.",
         ),
         Setting(

@@ -21,6 +21,7 @@ from ai4j_sandbox.frozen import empty_mapping, thaw
 from ai4j_sandbox.model import SandboxStatus, SandboxSummary
 from ai4j_sandbox.redaction import filter_labels
 from ai4j_sandbox.spi import PortUrl
+from ai4j_sandbox_wire.answers import as_object, text_member, text_members
 from ai4j_sandbox_wire.faults import Fault
 from ai4j_sandbox_wire.message import HttpReply
 from ai4j_sandbox_wire.sandbox_host import is_sandbox_id
@@ -28,6 +29,8 @@ from ai4j_sandbox_wire.sandbox_host import is_sandbox_id
 from .config import PROVIDER_ID, SETTINGS, CreateOptions
 
 STARTED = "started"
+SETTLED = (STARTED, "stopped", "archived", "paused")
+"""States in which nothing is under way."""
 
 
 class Stage(StrEnum):
@@ -158,23 +161,23 @@ def parse_sandbox(document: Any) -> RemoteSandbox:
     Raises:
         SandboxProtocolError: It describes none.
     """
-    answer = _object(document)
+    answer = as_object(document)
     sandbox_id = answer.get("id")
     if not is_sandbox_id(sandbox_id):
         raise SandboxProtocolError("the service's answer names no sandbox: id is missing or no id")
-    state, labels = _text(answer, "state"), answer.get("labels")
+    state = text_member(answer, "state")
     return RemoteSandbox(
         sandbox_id=str(sandbox_id),
-        name=_text(answer, "name"),
+        name=text_member(answer, "name"),
         state=None if state is None else state.lower(),
-        error_reason=_text(answer, "errorReason"),
+        error_reason=text_member(answer, "errorReason"),
         recoverable=answer.get("recoverable") is True,
-        toolbox_proxy_url=_text(answer, "toolboxProxyUrl"),
-        sandbox_class=_text(answer, "sandboxClass"),
+        toolbox_proxy_url=text_member(answer, "toolboxProxyUrl"),
+        sandbox_class=text_member(answer, "sandboxClass"),
         auto_stop_minutes=_number(answer, "autoStopInterval"),
-        snapshot=_text(answer, "snapshot"),
-        labels=_texts(labels),
-        created_at_epoch_ms=_timestamp(_text(answer, "createdAt")),
+        snapshot=text_member(answer, "snapshot"),
+        labels=text_members(answer, "labels"),
+        created_at_epoch_ms=_timestamp(text_member(answer, "createdAt")),
     )
 
 
@@ -190,11 +193,11 @@ def parse_page(document: Any) -> tuple[list[RemoteSandbox], str | None]:
     Raises:
         SandboxProtocolError: It is no page of sandboxes.
     """
-    page = _object(document)
+    page = as_object(document)
     items = page.get("items")
     if not isinstance(items, list):
         raise SandboxProtocolError("the service's answer holds no list of sandboxes")
-    return [parse_sandbox(item) for item in items], _text(page, "nextCursor")
+    return [parse_sandbox(item) for item in items], text_member(page, "nextCursor")
 
 
 def parse_url(document: Any) -> str:
@@ -203,7 +206,7 @@ def parse_url(document: Any) -> str:
     Raises:
         SandboxProtocolError: It tells none.
     """
-    url = _text(_object(document), "url")
+    url = text_member(as_object(document), "url")
     if url is None:
         raise SandboxProtocolError("the service's answer holds no url")
     return url
@@ -215,7 +218,7 @@ def parse_port(document: Any) -> PortUrl:
     Raises:
         SandboxProtocolError: The answer does not tell.
     """
-    token = _text(_object(document), "token")
+    token = text_member(as_object(document), "token")
     return PortUrl(url=parse_url(document), headers={} if token is None else {"x-daytona-preview-token": token})
 
 
@@ -233,31 +236,17 @@ def summary_of(sandbox: RemoteSandbox) -> SandboxSummary:
     )
 
 
-def _object(document: Any) -> Mapping[str, Any]:
-    if not isinstance(document, dict):
-        raise SandboxProtocolError(f"a JSON object was expected from the service, got {type(document).__name__}")
-    return document
-
-
-def _text(document: Mapping[str, Any], name: str) -> str | None:
-    value = document.get(name)
-    return value if isinstance(value, str) and value else None
-
-
-def _texts(value: object) -> dict[str, str]:
-    entries = value.items() if isinstance(value, dict) else ()
-    return {name: text for name, text in entries if isinstance(name, str) and isinstance(text, str)}
-
-
 def _number(document: Mapping[str, Any], name: str) -> int | None:
     value = document.get(name)
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _timestamp(text: str | None) -> int | None:
     try:
         return None if text is None else round(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -273,6 +262,9 @@ def explain_control(reply: HttpReply, fault: Fault) -> SandboxException | None:
             hint=f"check {SETTINGS['api_key'].knobs}",
             outcome=Outcome.NOT_STARTED,
         )
+    if fault.status == 400 and "failed to start" in words:
+        # Said of a sandbox that exists, also by the call that was to create it.
+        return SandboxException(f"{fault.place}: {fault.message}", outcome=Outcome.UNKNOWN, retryable=False)
     if fault.status in (400, 403) and ("quota" in words or "limit exceeded" in words):
         return SandboxQuotaError(f"the account's limit is used up: {fault.message}", outcome=Outcome.NOT_STARTED)
     return None

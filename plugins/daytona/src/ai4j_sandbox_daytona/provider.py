@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import uuid
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack
 
@@ -19,18 +17,19 @@ from ai4j_sandbox.errors import (
     SandboxException,
     SandboxNotFoundError,
 )
-from ai4j_sandbox.model import SandboxSpec, SandboxSummary
+from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.ownership import owned_labels
 from ai4j_sandbox.redaction import Scrubber
-from ai4j_sandbox.spi import Health, SandboxProvider, SandboxSession, SessionDescription
+from ai4j_sandbox.settings import ResolvedSettings
+from ai4j_sandbox.spi import Health, SandboxSession, SessionDescription
 from ai4j_sandbox_wire.base_url import BaseUrl, Origin, path_segment
-from ai4j_sandbox_wire.connection import Dialer
-from ai4j_sandbox_wire.creation import CREATE_TAG, removing, undone
+from ai4j_sandbox_wire.creation import CREATE_TAG, undoing
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.http import HttpClient
 from ai4j_sandbox_wire.message import Send
+from ai4j_sandbox_wire.remote_provider import RemoteProvider
 
-from .client import DaytonaSandboxClient, service_headers
+from .client import DELETE_SECONDS, DaytonaSandboxClient, service_headers
 from .config import PROVIDER_ID, SETTINGS, DaytonaArguments, DaytonaSandboxConfig, daytona_config
 from .hooks import INFO
 from .payloads import RemoteSandbox, Stage, create_body, explain_toolbox
@@ -40,7 +39,7 @@ from .toolbox import Toolbox
 _CONTAINERS_STOP = unsupported("this sandbox is a container, which can be stopped but not paused: use stop and resume")
 
 
-class DaytonaSandboxProvider(SandboxProvider):
+class DaytonaSandboxProvider(RemoteProvider[DaytonaSandboxConfig, DaytonaSandboxClient]):
     """Sandboxes of Daytona, in the cloud or self-hosted.
 
     Args:
@@ -64,18 +63,8 @@ class DaytonaSandboxProvider(SandboxProvider):
         transport: Callable[[], DirectTransport] | None = None,
         **settings: Unpack[DaytonaArguments],
     ) -> None:
-        unknown = sorted(set(settings) - set(DaytonaArguments.__annotations__))
-        if unknown:
-            raise TypeError(f"DaytonaSandboxProvider() got an unexpected keyword argument {unknown[0]!r}")
-        self._arguments: Mapping[str, object] = dict(settings)
-        self._allowed_origins = tuple(allowed_origins)
-        self._environ = environ
-        self._send = send
+        super().__init__(allowed_origins=allowed_origins, environ=environ, send=send, arguments=dict(settings))
         self._transport = transport
-        self._senders: dict[str | None, Send] = {}
-
-    def __repr__(self) -> str:
-        return f"DaytonaSandboxProvider(<{len(self._arguments)} settings>)"
 
     # --- create and attach --------------------------------------------------------------------------------------
 
@@ -85,40 +74,29 @@ class DaytonaSandboxProvider(SandboxProvider):
         deadline = Deadline(config.start_seconds)
         try:
             existing = _existing(config, client, deadline)
-            if existing is not None:
-                return self._attached(spec, config, client, existing, deadline)
+            if existing is None:
+                created = self._created(spec, config, client, deadline)
+                if created is not None:
+                    return created
+                existing = client.describe(config.sandbox_name or "", deadline)
+            return self._attached(spec, config, client, existing, deadline)
         except SandboxException as error:
             raise _told(error, config) from None
-        return self._created(spec, config, client, deadline)
 
     def _created(
         self, spec: SandboxSpec, config: DaytonaSandboxConfig, client: DaytonaSandboxClient, deadline: Deadline
-    ) -> SandboxSession:
-        tag = uuid.uuid4().hex
-        labels = {**owned_labels(spec.labels, self._environ), CREATE_TAG: tag}
-        sandbox: RemoteSandbox | None = None
-        try:
+    ) -> SandboxSession | None:
+        """Return the session of a new sandbox; ``None`` when somebody else has just created one of this name."""
+        with undoing(client, self.info, seconds=DELETE_SECONDS) as creation:
+            labels = {**owned_labels(spec.labels, self._environ), CREATE_TAG: creation.tag}
             try:
                 sandbox = client.create(create_body(config.sandbox_name, config.create, labels), deadline)
             except SandboxConflictError:
-                return self._attached_after_all(spec, config, client, deadline)
+                if config.sandbox_name is None:
+                    raise
+                return None
+            creation.sandbox_id = sandbox.sandbox_id
             return self._session(spec, config, client, client.start(sandbox, deadline), owned=True)
-        except BaseException as error:
-            # Whatever it is that stops us, KeyboardInterrupt included: a sandbox costs money.
-            sandbox_id = None if sandbox is None else sandbox.sandbox_id
-            failure = undone(error, client, tag=tag, sandbox_id=sandbox_id, info=self.info)
-            if isinstance(failure, SandboxException):
-                raise _told(failure, config) from None
-            raise
-
-    def _attached_after_all(
-        self, spec: SandboxSpec, config: DaytonaSandboxConfig, client: DaytonaSandboxClient, deadline: Deadline
-    ) -> SandboxSession:
-        """Somebody else has just created the sandbox of this name."""
-        if config.sandbox_name is None:
-            raise SandboxConflictError("the service says the sandbox exists, though it was given no name")
-        existing = client.describe(config.sandbox_name, deadline)
-        return self._attached(spec, config, client, existing, deadline)
 
     def _attached(
         self,
@@ -141,10 +119,7 @@ class DaytonaSandboxProvider(SandboxProvider):
             SandboxNotFoundError: It does not exist.
             SandboxException: As `create_session`.
         """
-        spec = spec or SandboxSpec(provider_id=self.provider_id)
-        self._admit(spec)
-        config = self._config(spec)
-        client = self._client(config)
+        spec, config, client = self._admitted(spec)
         deadline = Deadline(config.start_seconds)
         try:
             return self._attached(spec, config, client, client.describe(session_id, deadline), deadline)
@@ -180,55 +155,21 @@ class DaytonaSandboxProvider(SandboxProvider):
         kind = DaytonaMachineSession if machine else DaytonaSandboxSession
         return kind(description, config, sandbox, Connections(client=client, toolbox=toolbox))
 
-    # --- without a session --------------------------------------------------------------------------------------
+    # --- making what is needed ----------------------------------------------------------------------------------
 
-    def list_sessions(self, labels: Mapping[str, str] | None = None) -> list[SandboxSummary]:
-        """Return the sandboxes that carry all of `labels`, in whatever state they are."""
-        return self._usual_client().find(labels or {})
+    def _configured(self, settings: ResolvedSettings) -> DaytonaSandboxConfig:
+        return daytona_config(settings, self._allowed_origins)
 
-    def destroy(self, session_id: str) -> None:
-        """Delete a sandbox by id or name; one that is gone already is fine.
+    def _client(self, config: DaytonaSandboxConfig) -> DaytonaSandboxClient:
+        return DaytonaSandboxClient(config, send=self._sender(config.ca_bundle))
 
-        Raises:
-            SandboxCleanupError: It is not known whether it is gone.
-            SandboxException: The service refused.
-        """
-        with removing(session_id, self.info):
-            self._usual_client().destroy(session_id)
-
-    def health(self) -> Health:
-        """Ask the service for one sandbox: proves address, certificate and key, and creates nothing."""
-        try:
-            config = self._config(SandboxSpec())
-            self._client(config).probe()
-        except SandboxException as error:
-            return Health(healthy=False, summary=error.message, advice=() if error.hint is None else (error.hint,))
+    def _health(self, config: DaytonaSandboxConfig, client: DaytonaSandboxClient) -> Health:
+        client.probe()
         return Health(
             healthy=True,
             summary=f"{config.api_url} answers and accepts the key",
             details={"target": config.create.target} if config.create.target else {},
         )
-
-    # --- making what is needed ----------------------------------------------------------------------------------
-
-    def _config(self, spec: SandboxSpec) -> DaytonaSandboxConfig:
-        settings = SETTINGS.resolve(spec, arguments=self._arguments, environ=self._environ)
-        return daytona_config(settings, self._allowed_origins)
-
-    def _usual_client(self) -> DaytonaSandboxClient:
-        return self._client(self._config(SandboxSpec()))
-
-    def _client(self, config: DaytonaSandboxConfig) -> DaytonaSandboxClient:
-        return DaytonaSandboxClient(config, send=self._send or self._own_sender(config.ca_bundle))
-
-    def _own_sender(self, ca_bundle: str | None) -> Send:
-        """Return the sender that all sessions of this provider share, so that they share its connections."""
-        if ca_bundle not in self._senders:
-            # Not `requests`: importing it would be a third of the time until the first command.
-            transport = DirectTransport(_dialer(ca_bundle, "api_url"))
-            weakref.finalize(self, transport.close)
-            self._senders[ca_bundle] = transport.send
-        return self._senders[ca_bundle]
 
     def _toolbox(self, config: DaytonaSandboxConfig, client: DaytonaSandboxClient, sandbox: RemoteSandbox) -> Toolbox:
         transport = self._dial(config)
@@ -249,11 +190,7 @@ class DaytonaSandboxProvider(SandboxProvider):
     def _dial(self, config: DaytonaSandboxConfig) -> DirectTransport:
         if self._transport is not None:
             return self._transport()
-        return DirectTransport(_dialer(config.ca_bundle, "toolbox_proxy_url"))
-
-
-def _dialer(ca_bundle: str | None, url: str) -> Dialer:
-    return Dialer(ca_bundle=ca_bundle, ca_setting=SETTINGS["ca_bundle"].knobs, setting=SETTINGS[url].knobs)
+        return DirectTransport(self._dialer(config.ca_bundle, "toolbox_proxy_url"))
 
 
 def _existing(config: DaytonaSandboxConfig, client: DaytonaSandboxClient, deadline: Deadline) -> RemoteSandbox | None:

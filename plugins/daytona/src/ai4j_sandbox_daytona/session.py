@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ai4j_sandbox.arguments import require_whole
 from ai4j_sandbox.deadline import Deadline
-from ai4j_sandbox.errors import (
-    SandboxConfigError,
-    SandboxConflictError,
-)
 from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox.process import ProcessChannel, SandboxProcess
-from ai4j_sandbox.spi import PortUrl, ProcessSummary, SandboxSession, SessionDescription
+from ai4j_sandbox.spi import LAST_PORT, PortUrl, ProcessSummary, SandboxSession, SessionDescription
+from ai4j_sandbox_wire.trust import Trust
 
 from .channel import FollowChannel, Launch, RunChannel
 from .client import DaytonaSandboxClient
-from .config import DaytonaSandboxConfig
+from .config import SETTINGS, DaytonaSandboxConfig
 from .files import DaytonaFiles
-from .payloads import RemoteSandbox
+from .payloads import SETTLED, RemoteSandbox
 from .toolbox import Toolbox
 from .wrapping import list_text, parse_list
 
@@ -60,7 +59,8 @@ class DaytonaSandboxSession(SandboxSession):
         if command.terminal is not None:
             from .terminal import TerminalChannel  # late: few commands need the websocket library
 
-            return TerminalChannel.open(launch, command.terminal, deadline, self._config.ca_bundle)
+            trust = Trust(ca_bundle=self._config.ca_bundle, setting=SETTINGS["ca_bundle"].knobs)
+            return TerminalChannel.open(launch, command.terminal, deadline, trust)
         return FollowChannel.start(launch, deadline)
 
     def _run_channel(self, command: SandboxCommand, deadline: Deadline) -> ProcessChannel:
@@ -87,8 +87,9 @@ class DaytonaSandboxSession(SandboxSession):
         """End what this session runs in a sandbox that lives on."""
         with self._lock:
             running = list(self._processes.values())
-        for process in running:
-            process.kill()
+        with contextlib.ExitStack() as ending:  # which goes on when one of them cannot be reached
+            for process in running:
+                ending.callback(process.kill)
 
     def _files(self) -> DaytonaFiles:
         return DaytonaFiles(self._toolbox, self._run_script)
@@ -111,15 +112,8 @@ class DaytonaSandboxSession(SandboxSession):
             SandboxNotFoundError: No such command runs.
             SandboxConflictError: Another handle of this session still follows it.
         """
-        self._require_open()
-        with self._lock:
-            if command_id in self._processes:
-                raise SandboxConflictError(
-                    f"the command {command_id!r} is followed already", hint="detach() it first", retryable=False
-                )
         command = SandboxCommand(command="attached", command_id=command_id, keep_stdin_open=True)
-        channel = FollowChannel.find_again(self._launch(command))
-        return self._run(command, channel, Deadline(None), observed=True)
+        return self._follow(command, lambda command, deadline: FollowChannel.find_again(self._launch(command)))
 
     # --- what only Daytona has ----------------------------------------------------------------------------------
 
@@ -133,30 +127,26 @@ class DaytonaSandboxSession(SandboxSession):
 
     def port_url(self, port: int) -> PortUrl:
         """Return where a port that something inside listens on can be reached; the headers hold a token."""
-        _require_port(port)
         self._require_open()
         return self._client.port_url(self.session_id, port)
 
     def signed_port_url(self, port: int, seconds: int = 60) -> str:
         """Return where a port can be reached by everybody who has this address, for `seconds`."""
-        _require_port(port)
-        _require_whole("seconds", seconds, _LONGEST_SIGNED_SECONDS)
+        require_whole("port", port, minimum=1, maximum=LAST_PORT)
+        require_whole("seconds", seconds, minimum=1, maximum=_LONGEST_SIGNED_SECONDS)
         self._require_open()
         return self._client.signed_port_url(self.session_id, port, seconds)
 
     def snapshot(self, name: str | None = None) -> str:
         """Keep the sandbox's state; return what `SandboxSpec.image` takes to start from it."""
-        if not isinstance(name, str | None):
-            raise SandboxConfigError(f"name must be text, got {type(name).__name__}")
         self._require_open()
         name = name or f"ai4j-{uuid.uuid4().hex[:12]}"
         self._client.snapshot(self.session_id, name)
-        self._client.await_state(self.session_id, "started", "stopped")
+        self._client.await_state(self.session_id, *SETTLED)
         return name
 
     def extend(self, seconds: int) -> None:
         """Let the sandbox live at least `seconds` from now though nothing happens in it; never shortens its life."""
-        _require_whole("seconds", seconds)
         self._require_open()
         minutes = -(-seconds // 60)
         current = self._client.describe(self.session_id).auto_stop_minutes
@@ -193,17 +183,6 @@ class DaytonaMachineSession(DaytonaSandboxSession):
     def pause(self) -> None:
         """Freeze everything inside; idempotent."""
         self._require_open()
-        if self._client.describe(self.session_id).state == "paused":
-            return
-        self._client.act(self.session_id, "pause")
+        if not self._client.describe(self.session_id).is_paused:
+            self._client.act(self.session_id, "pause")
         self._client.await_state(self.session_id, "paused")
-
-
-def _require_port(port: int) -> None:
-    _require_whole("port", port, 65535)
-
-
-def _require_whole(name: str, value: object, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most is not None and value > most):
-        allowed = "of at least 1" if most is None else f"from 1 to {most}"
-        raise SandboxConfigError(f"{name} must be a whole number {allowed}, got {value!r}")

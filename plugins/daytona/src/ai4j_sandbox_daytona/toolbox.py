@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +149,7 @@ class Toolbox:
 
     # --- files --------------------------------------------------------------------------------------------------
 
-    def read_file(self, path: str, first: int | None = None, count: int | None = None) -> Iterator[bytes]:
+    def read_file(self, path: str, first: int | None = None, count: int | None = None) -> Generator[bytes, None, None]:
         """Yield a file's content, or `count` bytes of it from byte `first` on, as it arrives.
 
         Raises:
@@ -201,6 +201,7 @@ class Toolbox:
         query: Mapping[str, QueryValue] | None = None,
         json: object = None,
         expect: Body = Body.ACKNOWLEDGEMENT,
+        deadline: Deadline | None = None,
     ) -> Any:
         """Make any other call of the toolbox and return its answer.
 
@@ -209,7 +210,9 @@ class Toolbox:
             SandboxException: As `HttpClient.call`.
         """
         with self._explaining():
-            return self._http.json(method, path, query=query, json=json, expect=expect, operation=path.split("/")[1])
+            return self._http.json(
+                method, path, query=query, json=json, expect=expect, deadline=deadline, operation=path.split("/")[1]
+            )
 
     def headers(self) -> Mapping[str, str]:
         """Return what a call carries, for a connection that is not HTTP."""

@@ -12,6 +12,7 @@ The four parts are head and tail of stdout, head and tail of stderr. Rules the s
 * POSIX ``sh`` with the tools that GNU and busybox have alike; tried under dash, bash and busybox.
 * A command lives in files ``/tmp/.ai4j-<mark>.*``. Whoever creates ``.pid`` decides its fate: the script that runs it,
   or a cancellation that came first.
+* The command has a session of its own, so that a ``kill 0`` of its own does not end the script.
 * The command writes into pipes, not files (``echo x >/dev/stderr`` would truncate a file), and collectors copy them.
   A grandchild that keeps the pipes open does not hold up the end.
 * Its own variables reach the command only; the scripts use their own ``PATH`` and say nothing on stderr.
@@ -109,7 +110,8 @@ supervise() {
   cat "$base.1" >>"$base.out" & out_copier=$!
   cat "$base.2" >>"$base.err" & err_copier=$!
   watch >/dev/null & watcher=$!
-  (MARKER=$mark PATH=$path /bin/sh -c 'echo $$ >>"$1.pid"; shift; exec "$@"' sh "$base" "$@" \
+  for own in /usr/bin/setsid /bin/setsid ''; do [ ! -x "$own" ] || break; done
+  (MARKER=$mark PATH=$path $own /bin/sh -c 'echo $$ >>"$1.pid"; shift; exec "$@"' sh "$base" "$@" \
     <"$source" >"$base.1" 2>"$base.2")
   code=$?
   : >"$base.over"
@@ -152,6 +154,7 @@ claim || {
 }
 [ "$input" != inline ] || (umask 077; base64 -d >"$base.in")
 supervise "$@"
+[ -e "$base.out" ] && [ -e "$base.err" ] || { say gone "$code"; rm -f "$base".*; exit 0; }
 [ ! -e "$base.late" ] || late=late
 [ ! -e "$base.full" ] || late=full
 kept "$base.out"; out=$bytes out_first=$first out_last=$last
@@ -176,6 +179,7 @@ shift 6
 """
     + _COMMON
     + r"""
+echo $$ >"$base.boss"
 path=$AI4J_PATH
 unset AI4J_PATH
 guard() {
@@ -195,11 +199,18 @@ guard() {
     + _SUPERVISE
     + r"""
 supervise "$@"
-echo "$code" >"$base.part" && mv -f "$base.part" "$base.code"
+[ ! -e "$base.out" ] || { echo "$code" >"$base.part" && mv -f "$base.part" "$base.code"; }
 """
 )
 
 _FOLLOW = r"""
+is_looked_after() {
+  [ -e "$base.out" ] && [ -e "$base.err" ] || return
+  boss=; read -r boss <"$base.boss"
+  [ "$boss" ] || return 0
+  life=; read -r life <"/proc/$boss/stat"
+  case $life in ''|*') Z '*) [ -e "$base.code" ];; esac
+}
 follow() {
   waited=0 nap=2 over= word=live code=- late=-
   while :; do
@@ -211,7 +222,7 @@ follow() {
     waited=$((waited + nap))
     [ "$nap" -ge 5 ] || nap=$((nap + 1))
   done
-  if [ "$over" ]; then word=done; read -r code <"$base.code"; fi
+  if [ "$over" ]; then word=done; read -r code <"$base.code"; else is_looked_after || word=gone; fi
   [ ! -e "$base.late" ] || late=late
   [ ! -e "$base.full" ] || late=full
   new_out=$((out - out_from)) new_err=$((err - err_from))
@@ -565,7 +576,9 @@ def _base64(data: bytes) -> str:
 
 # --- from answers to facts ----------------------------------------------------------------------------------------
 
-_HEAD = re.compile(r"AI4J:([0-9a-f]{32}):([a-z]+) (-|\d+) (-|late|full) (\d+) (\d+)\n")
+_NUMBER = "([0-9]{1,18})"
+_HEAD = re.compile(rf"AI4J:([0-9a-f]{{32}}):([a-z]+) (-|[0-9]{{1,18}}) (-|late|full) {_NUMBER} {_NUMBER}\n")
+_LISTED = re.compile(rf"^{_NUMBER} ([A-Za-z0-9+/=]+)$", re.MULTILINE)
 
 
 class Word(StrEnum):
@@ -632,11 +645,15 @@ def _parts(body: str) -> tuple[bytes, bytes, bytes, bytes]:
     encoded, end = body.split("-")[:-1], body.rpartition("-")[2]
     if len(encoded) != 4 or not end.startswith("."):
         raise SandboxProtocolError("the service cut the answer of a command short")
-    try:
-        head, tail, other_head, other_tail = (binascii.a2b_base64(part) for part in encoded)
-    except binascii.Error:
-        raise SandboxProtocolError("the service changed the answer of a command") from None
+    head, tail, other_head, other_tail = map(_decoded, encoded)
     return head, tail, other_head, other_tail
+
+
+def _decoded(part: str) -> bytes:
+    try:
+        return binascii.a2b_base64(part)
+    except ValueError:
+        raise SandboxProtocolError("the service changed the answer of a command") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -649,9 +666,12 @@ class Listed:
 
 
 def parse_list(text: str) -> list[Listed]:
-    """Return the commands that `LIST` found."""
-    found = re.findall(r"^(\d+) ([A-Za-z0-9+/=]+)$", text, re.MULTILINE)
-    return [_listed(int(pid), binascii.a2b_base64(words).decode("utf-8", "replace")) for pid, words in found]
+    """Return the commands that `LIST` found.
+
+    Raises:
+        SandboxProtocolError: It is not what `LIST` says.
+    """
+    return [_listed(int(pid), _decoded(words).decode("utf-8", "replace")) for pid, words in _LISTED.findall(text)]
 
 
 def _listed(pid: int, words: str) -> Listed:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack
 
-from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.model import SandboxSpec
 from ai4j_sandbox.ownership import owned_labels
 from ai4j_sandbox.settings import ResolvedSettings
 from ai4j_sandbox.spi import Health, SandboxSession, SessionDescription
-from ai4j_sandbox_wire.creation import undone
+from ai4j_sandbox_wire.creation import undoing
 from ai4j_sandbox_wire.direct import DirectTransport
 from ai4j_sandbox_wire.message import Send
 from ai4j_sandbox_wire.remote_provider import RemoteProvider
@@ -34,7 +32,7 @@ class E2BSandboxProvider(RemoteProvider[E2BSandboxConfig, E2BSandboxClient]):
         allowed_origins: Addresses (``https://host``) that may receive the host's credentials though the `config` of a
             spec names them.
         environ: The environment to read settings from, at the moment of use; the process's own by default.
-        send: Sends one request to the control API; `requests` by default.
+        send: Sends one request to the control API; pooled connections of the provider's own by default.
         transport: Makes the transport of one session to its envd.
         wall_clock: Seconds since 1970.
         **settings: Any of the settings by its name (``api_key=``, ``template=``); they win over spec and environment.
@@ -62,19 +60,11 @@ class E2BSandboxProvider(RemoteProvider[E2BSandboxConfig, E2BSandboxClient]):
     def _create(self, spec: SandboxSpec) -> SandboxSession:
         config = self._config(spec)
         client = self._client(config)
-        tag = uuid.uuid4().hex
-        metadata = sent_metadata(config.create, owned_labels(spec.labels, self._environ), tag)
-        sandbox: RemoteSandbox | None = None
-        try:
+        with undoing(client, self.info) as creation:
+            metadata = sent_metadata(config.create, owned_labels(spec.labels, self._environ), creation.tag)
             sandbox = client.create(create_body(config, metadata))
+            creation.sandbox_id = sandbox.sandbox_id
             return self._opened(spec, config, client, sandbox)
-        except BaseException as error:
-            # Whatever it is that stops us, KeyboardInterrupt included: a sandbox costs money.
-            made = None if sandbox is None else sandbox.sandbox_id
-            failure = undone(error, client, tag=tag, sandbox_id=made, info=self.info)
-            if failure is error:
-                raise
-            raise failure from error
 
     def connect(self, session_id: str, spec: SandboxSpec | None = None) -> SandboxSession:
         """Attach to a sandbox, waking it if it is paused. Its life is never shortened, and `close` leaves it alive.
@@ -88,10 +78,7 @@ class E2BSandboxProvider(RemoteProvider[E2BSandboxConfig, E2BSandboxClient]):
             SandboxNotFoundError: It does not exist.
             SandboxException: As `create_session`.
         """
-        spec = spec or SandboxSpec(provider_id=self.provider_id)
-        self._admit(spec)
-        config = self._config(spec)
-        client = self._client(config)
+        spec, config, client = self._admitted(spec)
         known = client.describe(session_id)
         sandbox = client.connect(known.sandbox_id, self._wanted_life(config, known))
         return self._session(spec, config, client, sandbox, owned=False)
@@ -133,20 +120,6 @@ class E2BSandboxProvider(RemoteProvider[E2BSandboxConfig, E2BSandboxClient]):
         )
         return E2BSandboxSession(description, config, sandbox, Connections(client=client, transport=self._dial(config)))
 
-    # --- without a session --------------------------------------------------------------------------------------
-
-    def health(self) -> Health:
-        """Ask the service for one sandbox: proves address, certificate and key, and creates nothing."""
-        try:
-            config = self._config(SandboxSpec())
-            self._client(config).probe()
-        except SandboxException as error:
-            advice = () if error.hint is None else (error.hint,)
-            return Health(healthy=False, summary=error.message, advice=advice)
-        return Health(
-            healthy=True, summary=f"{config.api_url} answers and accepts the key", details={"domain": config.domain}
-        )
-
     # --- making what is needed ----------------------------------------------------------------------------------
 
     def _configured(self, settings: ResolvedSettings) -> E2BSandboxConfig:
@@ -155,12 +128,11 @@ class E2BSandboxProvider(RemoteProvider[E2BSandboxConfig, E2BSandboxClient]):
     def _client(self, config: E2BSandboxConfig) -> E2BSandboxClient:
         return E2BSandboxClient(config, send=self._sender(config.ca_bundle))
 
-    def _make_sender(self, ca_bundle: str | None) -> Send:
-        # Imported late: `requests` is most of what this provider costs to load.
-        from ai4j_sandbox_wire.requests_sender import RequestsSender
-
-        knobs = {name: SETTINGS[name].knobs for name in ("api_url", "ca_bundle")}
-        return RequestsSender(ca_bundle=ca_bundle, ca_setting=knobs["ca_bundle"], setting=knobs["api_url"])
+    def _health(self, config: E2BSandboxConfig, client: E2BSandboxClient) -> Health:
+        client.probe()
+        return Health(
+            healthy=True, summary=f"{config.api_url} answers and accepts the key", details={"domain": config.domain}
+        )
 
     def _dial(self, config: E2BSandboxConfig) -> DirectTransport:
         return self._transport() if self._transport else DirectTransport(self._dialer(config.ca_bundle, "sandbox_url"))

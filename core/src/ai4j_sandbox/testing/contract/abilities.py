@@ -125,7 +125,7 @@ class AbilitiesContract(ContractSetup):
         require(session, Capability.TERMINAL, Capability.STDIN)
         command = SandboxCommand(command="echo ready; exec sleep 60", terminal=TerminalSize(), keep_stdin_open=True)
 
-        with at_most(10), session.start(command) as process:
+        with at_most(30), session.start(command) as process:
             next(process.output())
             process.write_stdin("\x03")
             result = process.wait()

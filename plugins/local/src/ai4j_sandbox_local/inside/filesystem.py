@@ -40,29 +40,44 @@ def describe(path: str) -> dict[str, Any]:
 
 
 def entries(path: str, depth: int) -> list[dict[str, Any]]:
-    """Describe what is below a directory, down to `depth` levels."""
+    """Describe what is below a directory, down to `depth` levels; fails only if nothing in it may be looked at.
+
+    As with ``ls -R``, a directory further down that may not be read is described itself, without what is below.
+    """
     found = []
+    refusal = None
     for name in os.listdir(path):
         below = os.path.join(path, name)
         try:
             found.append(describe(below))
             if depth > 1 and found[-1]["kind"] == stat.S_IFDIR:
                 found += entries(below, depth - 1)
-        except FileNotFoundError:  # removed while we looked
+        except PermissionError as error:
+            refusal = error
+        except (FileNotFoundError, NotADirectoryError):  # removed, or replaced, while we looked
             continue
+    if refusal is not None and not found:
+        raise refusal
     return found
 
 
 def open_plain(path: str) -> int:
     """Open a regular file for reading. Never waits: a pipe without a writer would."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    kind = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(kind):
-        return descriptor
-    os.close(descriptor)
-    if stat.S_ISDIR(kind):
+    try:
+        require_regular(os.fstat(descriptor).st_mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def require_regular(mode: int) -> None:
+    """Refuse what has no content of its own: directories, pipes, sockets and devices."""
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "Is a directory")
-    raise OSError(errno.EINVAL, "Not a regular file")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Not a regular file")
 
 
 def make_parents(path: str) -> None:
@@ -72,11 +87,13 @@ def make_parents(path: str) -> None:
 def create_beside(path: str) -> tuple[int, str, str]:
     """Open a new file next to `path`; returns it, its name, and the final name with symlinks resolved."""
     final = os.path.realpath(path)
-    if os.path.isdir(final):
-        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+    mode = 0o644
+    if os.path.exists(final):
+        status = os.stat(final).st_mode
+        require_regular(status)  # a new file would take the place of a pipe or a device
+        mode = stat.S_IMODE(status)
     make_parents(final)
     temporary = os.path.join(os.path.dirname(final), f".ai4j-{os.urandom(8).hex()}")
-    mode = stat.S_IMODE(os.stat(final).st_mode) if os.path.exists(final) else 0o644
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     os.fchmod(descriptor, mode)
     return descriptor, temporary, final

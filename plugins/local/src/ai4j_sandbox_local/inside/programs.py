@@ -12,6 +12,8 @@ import termios
 from .processes import lower_limits
 
 MISSING_PROGRAM = (errno.ENOENT, errno.ENOTDIR)
+# What we ignore or block, Python's own or our host's (``nohup``, a background job), must not be so for commands.
+DEFAULTED_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # not the program's fault: it may run later
 
 
@@ -65,7 +67,8 @@ def spawn(program: str, arguments: list[str], environment: dict[str, str], strea
         environment,
         file_actions=[(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)],
         setsid=True,
-        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them; commands must not
+        setsigmask=(),
+        setsigdef=DEFAULTED_SIGNALS,
     )
 
 
@@ -88,8 +91,9 @@ def fork(
             fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(ignored, signal.SIG_DFL)
+        for number in DEFAULTED_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         lower_limits(limits)
         os.execve(program, arguments, environment)
     except OSError as error:
