@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import pickle
 import re
 
@@ -117,6 +118,20 @@ def test_scrubber_masks_every_text_of_an_error() -> None:
 
     assert_no_secret(everything_said(error))
     assert error.path == "/[redacted]"
+
+
+def test_scrubbing_forgets_what_the_error_stands_for() -> None:
+    def read(document: str) -> None:
+        try:
+            json.loads(document)
+        except ValueError:
+            raise SandboxException("no JSON") from None
+
+    with pytest.raises(SandboxException) as caught:
+        read(f"<{CANARY}>")
+
+    assert CANARY in str(vars(caught.value.__context__))
+    assert caught.value.scrubbed(Scrubber()).__context__ is None
 
 
 def test_scrubber_masks_the_fields_of_a_config_error() -> None:

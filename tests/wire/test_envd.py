@@ -153,6 +153,10 @@ def test_broken_binary_event_is_a_protocol_error(payload: bytes) -> None:
         ({"error": "fork/exec /nope: no such file"},
          ProcessExit(exit_code=None, status_text="fork/exec /nope: no such file")),
         ({"exitCode": 0, "error": "fork/exec failed"}, ProcessExit(exit_code=None, status_text="fork/exec failed")),
+        *(
+            ({"status": status}, ProcessExit(exit_code=None, status_text=status))
+            for status in ("signal: ²", f"signal: {'9' * 5000}", f"exit status {'9' * 5000}")
+        ),
         ({"status": "who knows 0"}, ProcessExit(exit_code=None, status_text="who knows 0")),
         ({"exitCode": 2**40}, ProcessExit(exit_code=None)),
     ],
@@ -162,6 +166,18 @@ def test_outcome_is_folded_and_never_a_made_up_zero(end: dict[str, object], mean
 
     assert isinstance(ended, ProcessEnded)
     assert process_exit(ended) == meaning
+
+
+@pytest.mark.parametrize("message", [{"event": {"start": {"pid": -7}}}, {"event": {"start": {"pid": "-1"}}}])
+def test_process_with_an_impossible_id_is_none_of_ours(message: object) -> None:
+    with pytest.raises(SandboxProtocolError, match="pid must not be negative"):
+        decode_json_event(json.dumps(message).encode())
+
+
+@pytest.mark.parametrize("member", ["size", "mode"])
+def test_file_with_a_negative_figure_is_refused(member: str) -> None:
+    with pytest.raises(SandboxProtocolError, match=f"{member} must not be negative, got -1"):
+        parse_entry({"path": "/a", member: "-1"})
 
 
 START = StartRequest(

@@ -160,6 +160,14 @@ def test_sign_in_page_is_neither_a_file_nor_health(stub: EnvdStub) -> None:
         stub.client().health()
 
 
+@pytest.mark.parametrize("status", [202, 204, 205])
+def test_answer_without_content_is_no_empty_file(stub: EnvdStub, status: int) -> None:
+    stub.refusals["files"] = Reply(status=status)
+
+    with pytest.raises(SandboxProtocolError, match=f"a file was expected.*status {status}"):
+        stub.client().read_file("/a")
+
+
 def test_file_that_is_a_page_is_read(stub: EnvdStub) -> None:
     headers = {"Content-Type": "text/html; charset=utf-8", "Content-Disposition": 'inline; filename="a.html"'}
     stub.refusals["files"] = Reply(headers=headers, body=b"<html></html>")
@@ -220,7 +228,17 @@ def test_older_envd_gets_a_form(stub: EnvdStub) -> None:
 
 @pytest.mark.parametrize(
     ("version", "answer"),
-    [(None, True), ("", True), ("odd", True), ("0.5.7", True), ("v0.6.13-rc1", True), ("1.0", True), ("0.5.6", False)],
+    [
+        (None, True),
+        ("", True),
+        ("odd", True),
+        ("²", True),
+        ("9" * 5000, True),
+        ("0.5.7", True),
+        ("v0.6.13-rc1", True),
+        ("1.0", True),
+        ("0.5.6", False),
+    ],
 )
 def test_version_is_compared_by_numbers(version: str | None, answer: bool) -> None:
     assert EnvdOptions(version=version).at_least(0, 5, 7) is answer

@@ -89,6 +89,8 @@ def test_provider_explains_first_and_the_rest_is_filled_in() -> None:
         ({"retry_after": formatdate(1030, usegmt=True)}, 30.0),
         ({"retry_after": formatdate(900, usegmt=True)}, 0.0),
         ({"retry_after_sandbox_create": "9", "retry_after_authenticated": "3"}, 9.0),
+        ({"retry_after": "9" * 400}, 86_400.0),
+        ({"retry_after": "Fri, 31 Dec 9999 23:59:59 GMT"}, 86_400.0),
         ({"retry_after": "soon"}, None),
         ({"retry_after": "-1"}, None),
         ({}, None),

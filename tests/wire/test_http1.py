@@ -61,6 +61,17 @@ def test_every_cut_short_of_the_end_is_noticed(case: tuple[str, str, bytes, int,
                 reader.end()
 
 
+def test_answer_that_is_only_ever_announced_is_given_up() -> None:
+    announced = b"HTTP/1.1 102 Processing\r\n\r\n"
+    patient, asked_too_much = ResponseReader(), ResponseReader()
+
+    patient.feed(announced * 100 + b"HTTP/1.1 204 OK\r\n\r\n")
+    with pytest.raises(SandboxProtocolError, match="announced again and again"):
+        asked_too_much.feed(announced * 101)
+
+    assert patient.complete
+
+
 def test_bytes_behind_the_response_spoil_the_connection() -> None:
     reader = ResponseReader()
     reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n")

@@ -127,11 +127,16 @@ class SandboxException(Exception):
         return self
 
     def scrubbed(self, scrubber: Scrubber) -> Self:
-        """Mask the scrubber's secrets in every text of this error, and return the error itself."""
+        """Mask the scrubber's secrets in every text of this error, and return the error itself.
+
+        What it was raised in place of (``from None``) is forgotten: a `json.JSONDecodeError` keeps the whole document.
+        """
         for name, value in vars(self).items():
             if isinstance(value, str) and not isinstance(value, StrEnum):
                 setattr(self, name, scrubber.text(value))
         self.args = (self.message,)
+        if self.__suppress_context__:
+            self.__context__ = None
         return self
 
 

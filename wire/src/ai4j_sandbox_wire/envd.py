@@ -202,7 +202,7 @@ def _decode_json_event(payload: bytes) -> ProcessEvent | None:
     if "end" in event:
         return _ended(_object(event, "end"))
     if "start" in event:
-        return ProcessStarted(_whole(_object(event, "start"), "pid") or 0)
+        return ProcessStarted(_natural(_object(event, "start"), "pid") or 0)
     return None
 
 
@@ -313,8 +313,9 @@ _NUMBER_BY_WORD = {word: number for number, names in _SIGNALS.items() for word i
 _SIGNAL_TEXT = re.compile(
     r"(?:signal: *(?:signal )?|(?:terminated|killed) by signal |signal )(.+?)(?: \(core dumped\))?"
 )
-_CODE_TEXT = re.compile(r"(?:exit status|exited with code|exit code) (-?\d+)")
+_CODE_TEXT = re.compile(r"(?:exit status|exited with code|exit code) (-?[0-9]{1,10})")
 _LARGEST_CODE = 0xFFFFFFFF
+_LAST_SIGNAL = 64
 
 
 def process_exit(end: ProcessEnded) -> ProcessExit:
@@ -344,8 +345,8 @@ def _exit_code(end: ProcessEnded, texts: Iterable[str]) -> int | None:
 def _signal_number(text: str) -> int | None:
     match = _SIGNAL_TEXT.fullmatch(text)
     word = match[1] if match else text
-    if match and word.isdigit():
-        return int(word) if 0 < int(word) <= 64 else None
+    if match and re.fullmatch("[0-9]+", word):
+        return int(word) if len(word) < 3 and 0 < int(word) <= _LAST_SIGNAL else None
     # A live-upgraded envd reports the bare word.
     return _NUMBER_BY_WORD.get(word)
 
@@ -373,7 +374,7 @@ def _parse_process(item: Mapping[str, Any]) -> ProcessRecord:
     config = _object(item, "config")
     arguments = config.get("args") or []
     return ProcessRecord(
-        pid=_whole(item, "pid") or 0,
+        pid=_natural(item, "pid") or 0,
         program=_text(config, "cmd") or "",
         arguments=tuple(str(argument) for argument in arguments),
         working_directory=_text(config, "cwd"),
@@ -399,8 +400,8 @@ def parse_entry(entry: Any) -> FileInfo:
     return FileInfo(
         path=_text(item, "path") or _text(item, "name") or "",
         kind=kind,
-        size_bytes=_whole(item, "size") or 0,
-        mode=_whole(item, "mode"),
+        size_bytes=_natural(item, "size") or 0,
+        mode=_natural(item, "mode"),
         modified_at_epoch_ms=parse_timestamp(_text(item, "modifiedTime") or _text(item, "modified_time")),
         owner=_text(item, "owner"),
         group=_text(item, "group"),
@@ -534,6 +535,13 @@ def _whole(parent: Mapping[str, Any], name: str) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     raise SandboxProtocolError(f"{name} must be a whole number, got {excerpt(repr(value), 40)}")
+
+
+def _natural(parent: Mapping[str, Any], name: str) -> int | None:
+    value = _whole(parent, name)
+    if value is not None and value < 0:
+        raise SandboxProtocolError(f"{name} must not be negative, got {value}")
+    return value
 
 
 def _submessage(data: bytes, number: int) -> bytes:

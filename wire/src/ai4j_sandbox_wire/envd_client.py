@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -45,7 +46,9 @@ from .http import HttpClient
 from .message import Body, HttpLimits, excerpt, media_type
 
 _CODEC_BY_TYPE = {codec.stream_type: codec for codec in Codec}
+_WITH_CONTENT = frozenset((200, 206))
 _SLOWEST_READER_SECONDS = 24 * 3600.0  # a command may leave its input unread for as long as it runs
+_VERSION = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-+].*)?")
 _CONTENT_REFUSED = frozenset((415, 501))
 
 
@@ -238,7 +241,8 @@ class EnvdClient:
             "GET", "/files", query=self._file_query(path), headers={"Accept": "*/*"}, deadline=deadline
         )
         # A file may well be HTML; but envd sends none without this header, and sign-in pages have no reason to.
-        if media_type(response.headers) == "text/html" and "content-disposition" not in response.headers:
+        page = media_type(response.headers) == "text/html" and "content-disposition" not in response.headers
+        if page or response.status not in _WITH_CONTENT:
             raise _not_from_envd(response, "a file")
         return self._download(response, deadline)
 
@@ -397,8 +401,8 @@ def _beginning(response: StreamingResponse) -> str:
 
 @functools.cache
 def _version_numbers(version: str | None) -> tuple[int, ...] | None:
-    numbers = (version or "").strip().removeprefix("v").partition("-")[0].split(".")
-    return tuple(int(number) for number in numbers) if all(number.isdigit() for number in numbers) else None
+    match = _VERSION.fullmatch((version or "").strip())
+    return None if match is None else tuple(map(int, match[1].split(".")))
 
 
 def _watch_document(path: str, *, recursive: bool, entries: bool) -> dict[str, Any]:

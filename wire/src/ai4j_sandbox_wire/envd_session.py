@@ -213,11 +213,6 @@ class EnvdSession(SandboxSession):
             SandboxConflictError: Another handle of this session still follows it.
         """
         self._require_ready()
-        with self._lock:
-            if command_id in self._processes:
-                raise SandboxConflictError(
-                    f"the command {command_id!r} is followed already", hint="detach() it first", retryable=False
-                )
         # By process id: envd finds a tag only while no other tagged process runs.
         record = next((record for record in self._records() if record.tag == command_id), None)
         if record is None:
@@ -228,7 +223,7 @@ class EnvdSession(SandboxSession):
                 session_id=self.session_id,
             )
         command = SandboxCommand(command=_summary(record).command, command_id=command_id)
-        return self._begin(command, lambda command, deadline: self._followed(record, command_id))
+        return self._follow(command, lambda command, deadline: self._followed(record, command_id))
 
     def _followed(self, record: ProcessRecord, command_id: str) -> ProcessChannel:
         request = StartRequest(program=record.program, arguments=record.arguments)

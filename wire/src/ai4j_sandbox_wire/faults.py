@@ -52,6 +52,8 @@ ERROR_BY_STATUS: Mapping[int, type[SandboxException]] = {
 
 _NOT_STARTED = frozenset((400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 422, 423, 425, 429, 431, 501))
 
+_LONGEST_WAIT_SECONDS = 24 * 3600.0  # of what a service asks for: a host may sleep for so long, not for ever
+
 _HINTS = {
     401: "check the API key",
     402: "check the account's plan",
@@ -161,10 +163,10 @@ def _first_text(document: Mapping[str, Any], *names: str) -> str | None:
 def _wait_seconds(text: str, now: Callable[[], float]) -> float | None:
     text = text.strip()
     if text.isascii() and text.replace(".", "", 1).isdigit():
-        return float(text)
+        return min(float(text), _LONGEST_WAIT_SECONDS)
     from email.utils import parsedate_to_datetime  # late: it loads half of `email`, and services give seconds
 
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - now())
+        return min(max(0.0, parsedate_to_datetime(text).timestamp() - now()), _LONGEST_WAIT_SECONDS)
     except (TypeError, ValueError, OverflowError):
         return None

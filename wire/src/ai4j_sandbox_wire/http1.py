@@ -17,6 +17,7 @@ from .errors import StreamCutError
 
 _HEAD_LIMIT = 64 * 1024
 _LINE_LIMIT = 8 * 1024  # of a chunk's size line or a trailer line
+_MOST_ANNOUNCEMENTS = 100
 _LARGEST_SIZE = 2**63 - 1
 
 
@@ -57,6 +58,7 @@ class ResponseReader:
     def __init__(self, method: str = "GET") -> None:
         self._method = method
         self._head_bytes = bytearray()
+        self._announcements = 0
         self._body: _Body | None = None
         self.head: ResponseHead | None = None
         self.spoiled = False
@@ -113,6 +115,9 @@ class ResponseReader:
         rest = bytes(self._head_bytes[end + 4 :])
         self._head_bytes.clear()
         if head.status < 200 and head.status != 101:  # "100 Continue" and its like announce the real answer
+            self._announcements += 1
+            if self._announcements > _MOST_ANNOUNCEMENTS:
+                raise SandboxProtocolError("the answer is announced again and again and never comes")
             return rest
         self.head = head
         self._body = _body_of(self._method, head)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ai4j_sandbox.errors import SandboxConfigError
 from ai4j_sandbox.model import SandboxCommand
+from ai4j_sandbox_emulator.json_text import whole_number
 from ai4j_sandbox_emulator.process import EmulatedProcess, Ended, Failed
 from ai4j_sandbox_emulator.sandbox import Sandbox
 
@@ -142,9 +143,10 @@ def whole(value: object, name: str, default: int) -> int:
     """
     if not value:
         return default
-    if not str(value).isdecimal():
+    number = whole_number(str(value))
+    if number is None:
         raise ToolboxError(400, f"cannot unmarshal {name} into a number")
-    return int(str(value))
+    return number
 
 
 def _now() -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable
@@ -14,6 +13,7 @@ from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.model import SandboxCommand
 from ai4j_sandbox_emulator.failing import take_failure
 from ai4j_sandbox_emulator.fleet import Fleet
+from ai4j_sandbox_emulator.json_text import parse_json
 from ai4j_sandbox_emulator.process import Ended
 from ai4j_sandbox_emulator.reply import Reply, empty_reply, json_reply
 from ai4j_sandbox_emulator.routing import Handler, Match, Router
@@ -23,7 +23,7 @@ from ai4j_sandbox_emulator.state import Phase
 from . import replies
 from .errors import ApiError, invalid, unknown_sandbox
 from .records import Record
-from .requests import DEFAULT_SNAPSHOT, MACHINE_SNAPSHOT, ListQuery, parse_create, parse_list, whole_number
+from .requests import DEFAULT_SNAPSHOT, MACHINE_SNAPSHOT, ListQuery, parse_create, parse_list, query_number
 
 _FOREVER_SECONDS = 10 * 365 * 86400.0  # sandboxes here end by rest, which the emulator does not count
 _BUILD_STEP_SECONDS = 0.2
@@ -179,7 +179,7 @@ class ControlApi:
         )
 
     async def _create(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        asked = parse_create(await _json(request))
+        asked = parse_create(await _object(request))
         if asked.name is not None and self.record(asked.name) is not None:
             raise ApiError(409, f"Sandbox with name {asked.name} already exists")
         if asked.dockerfile is None and asked.snapshot not in self._snapshot_names():
@@ -305,8 +305,8 @@ class ControlApi:
 
     async def _set_labels(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record = self._known(parameters)
-        body = await _json(request)
-        labels = body.get("labels") if isinstance(body, dict) else None
+        body = await _object(request)
+        labels = body.get("labels")
         if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
             raise invalid("labels must be an object")
         record.labels = dict(labels)
@@ -314,17 +314,17 @@ class ControlApi:
 
     async def _set_auto_stop(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record = self._known(parameters)
-        record.auto_stop = whole_number(parameters["minutes"], "interval", 0)
+        record.auto_stop = query_number(parameters["minutes"], "interval", 0)
         return self._answer(request, record, 201)
 
     async def _set_auto_archive(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record = self._known(parameters)
-        record.auto_archive = whole_number(parameters["minutes"], "interval", 0)
+        record.auto_archive = query_number(parameters["minutes"], "interval", 0)
         return self._answer(request, record, 201)
 
     async def _set_auto_delete(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record = self._known(parameters)
-        record.auto_delete = whole_number(parameters["minutes"], "interval")
+        record.auto_delete = query_number(parameters["minutes"], "interval")
         return self._answer(request, record, 201)
 
     async def _set_public(self, request: web.Request, parameters: dict[str, str]) -> Reply:
@@ -343,13 +343,13 @@ class ControlApi:
         return json_reply({"url": _toolbox_url(request)})
 
     async def _preview_url(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        record, port = self._known(parameters), whole_number(parameters["port"], "port", 1)
+        record, port = self._known(parameters), query_number(parameters["port"], "port", 1)
         url = f"{_toolbox_url(request)}/{record.sandbox_id}/proxy/{port}"
         return json_reply({"sandboxId": record.sandbox_id, "url": url, "token": record.preview_token})
 
     async def _signed_url(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        record, port = self._known(parameters), whole_number(parameters["port"], "port", 1)
-        seconds = whole_number(request.query.get("expiresInSeconds", "60"), "expiresInSeconds", 1)
+        record, port = self._known(parameters), query_number(parameters["port"], "port", 1)
+        seconds = query_number(request.query.get("expiresInSeconds", "60"), "expiresInSeconds", 1)
         if seconds > 86400:
             raise invalid("expiresInSeconds must not be greater than 86400")
         token = secrets.token_hex(_SIGNED_TOKEN_LETTERS)
@@ -376,14 +376,14 @@ class ControlApi:
     async def _list(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         query = _list_query(request)
         found = [record for record in self._newest_first() if self._fits(record, query)]
-        start = 0 if query.cursor is None else whole_number(query.cursor, "cursor", 0)
+        start = 0 if query.cursor is None else query_number(query.cursor, "cursor", 0)
         page, end = found[start : start + query.limit], start + query.limit
         items = [replies.listed(record, self._fleet.clock(), _toolbox_url(request)) for record in page]
         return json_reply({"items": items, "nextCursor": str(end) if end < len(found) else None})
 
     async def _list_pages(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         query = _list_query(request)
-        number = whole_number(request.query.get("page", "1"), "page", 1)
+        number = query_number(request.query.get("page", "1"), "page", 1)
         found = [record for record in self._newest_first() if self._fits(record, query)]
         page = found[(number - 1) * query.limit : number * query.limit]
         items = [replies.detail(record, self._fleet.clock(), _toolbox_url(request)) for record in page]
@@ -408,8 +408,8 @@ class ControlApi:
 
     async def _make_snapshot(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         record, sandbox = self._settled(parameters)
-        body = await _json(request)
-        name = body.get("name") if isinstance(body, dict) else None
+        body = await _object(request)
+        name = body.get("name")
         if not isinstance(name, str) or not name:
             raise invalid("name should not be empty")
         if name in self._snapshot_names():
@@ -442,9 +442,9 @@ class ControlApi:
         return json_reply(list(self._volumes.values()))
 
     async def _create_volume(self, request: web.Request, parameters: dict[str, str]) -> Reply:
-        body = await _json(request)
+        body = await _object(request)
         volume_id = str(uuid.uuid4())
-        name = str(body.get("name") or volume_id) if isinstance(body, dict) else volume_id
+        name = str(body.get("name") or volume_id)
         if any(volume["name"] == name for volume in self._volumes.values()):
             raise ApiError(409, f"Volume with name {name} already exists")
         self._volumes[volume_id] = replies.volume(volume_id, name, self._fleet.clock())
@@ -484,17 +484,20 @@ async def _find_shell(sandbox: Sandbox) -> str:
     return words[0] if words else "sh"
 
 
-async def _json(request: web.Request) -> Any:
-    """Return the body's document; an empty body is an empty object.
+async def _object(request: web.Request) -> dict[str, Any]:
+    """Return the JSON object that the body is; an empty body is an empty one.
 
     Raises:
-        ApiError: 400: it is not JSON.
+        ApiError: 400: it is none.
     """
     body = await request.read()
     try:
-        return json.loads(body) if body else {}
+        document = parse_json(body) if body else {}
     except ValueError as error:
         raise invalid("Unexpected token in JSON") from error
+    if not isinstance(document, dict):
+        raise invalid("body must be an object")
+    return document
 
 
 def _list_query(request: web.Request) -> ListQuery:

@@ -17,6 +17,7 @@ from ai4j_sandbox.aio import in_thread
 from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox.files import FileKind, SandboxFiles
 from ai4j_sandbox_emulator.bridge import awaitable, blocking
+from ai4j_sandbox_emulator.json_text import parse_json, whole_number
 from ai4j_sandbox_emulator.reply import Reply, Upgraded, empty_reply, json_reply
 from ai4j_sandbox_emulator.routing import Handler, Match, Router
 from ai4j_sandbox_emulator.sandbox import Sandbox
@@ -58,7 +59,7 @@ class Call:
             ToolboxError: 400: it is none.
         """
         try:
-            document = json.loads(await self.request.read() or b"{}")
+            document = parse_json(await self.request.read() or b"{}")
         except ValueError:
             document = None
         if not isinstance(document, dict):
@@ -432,7 +433,7 @@ def _client_version(request: web.Request) -> tuple[int, ...] | None:
         return None
     if "dev" in text:
         return _SPLIT_SINCE
-    return tuple(int(part) if part.isdigit() else 0 for part in text.split("-")[0].split(".")[:3])
+    return tuple(whole_number(part) or 0 for part in text.split("-")[0].split(".")[:3])
 
 
 def _offered_variables(request: web.Request) -> dict[str, str]:
@@ -442,9 +443,11 @@ def _offered_variables(request: web.Request) -> dict[str, str]:
         if name == "X-Daytona-Pty-Envs" and encoded:
             padded = encoded + "=" * (-len(encoded) % 4)
             try:
-                variables: dict[str, str] = json.loads(base64.urlsafe_b64decode(padded))
+                variables = parse_json(base64.urlsafe_b64decode(padded))
             except ValueError as error:
                 raise ToolboxError(400, "the variables cannot be read") from error
+            if not isinstance(variables, dict):
+                raise ToolboxError(400, "the variables cannot be read")
             return variables
     return {}
 

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from ai4j_sandbox.model import SandboxCommand, SandboxResult
 from ai4j_sandbox.spi import SandboxSession
+from ai4j_sandbox_emulator.json_text import whole_number
 
 from .errors import ToolboxError
 
@@ -112,7 +113,7 @@ def _file(line: str) -> dict[str, Any]:
 
 def _count(tracking: str, word: str) -> int:
     digits = tracking.partition(word)[2].partition(",")[0].rstrip("]")
-    return int(digits) if digits.isdigit() else 0
+    return whole_number(digits) or 0
 
 
 def _required(source: Mapping[str, Any], name: str) -> str:

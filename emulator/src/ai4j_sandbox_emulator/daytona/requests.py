@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ai4j_sandbox.frozen import empty_mapping, freeze
+from ai4j_sandbox_emulator.json_text import parse_json, whole_number
 
 from .errors import ApiError, invalid
 
@@ -56,14 +56,12 @@ class ListQuery:
     sandbox_id: str = ""
 
 
-def parse_create(body: Any) -> CreateRequest:
+def parse_create(body: Mapping[str, Any]) -> CreateRequest:
     """Return what a body asks for.
 
     Raises:
         ApiError: 400: it does not fit.
     """
-    if not isinstance(body, dict):
-        raise invalid("body must be an object")
     fields = _Fields(body)
     build = fields.take("buildInfo", dict, "object")
     if build is not None and body.get("snapshot"):
@@ -104,7 +102,7 @@ def parse_list(query: Mapping[str, str], states: Sequence[str] = ()) -> ListQuer
     Raises:
         ApiError: 400: it does not fit.
     """
-    limit = whole_number(query.get("limit", "100"), "limit")
+    limit = query_number(query.get("limit", "100"), "limit")
     if not 1 <= limit <= MOST_PER_PAGE:
         raise invalid("limit must not be greater than 200" if limit > 1 else "limit must not be less than 1")
     return ListQuery(
@@ -117,15 +115,16 @@ def parse_list(query: Mapping[str, str], states: Sequence[str] = ()) -> ListQuer
     )
 
 
-def whole_number(text: str, name: str, minimum: int | None = None) -> int:
+def query_number(text: str, name: str, minimum: int | None = None) -> int:
     """Return a number from a path or query.
 
     Raises:
         ApiError: 400: it is none, or too small.
     """
-    if not text.removeprefix("-").isdigit():
+    amount = whole_number(text.removeprefix("-"))
+    if amount is None:
         raise invalid(f"{name} must be a number conforming to the specified constraints")
-    number = int(text)
+    number = -amount if text.startswith("-") else amount
     if minimum is not None and number < minimum:
         raise invalid(f"{name} must not be less than {minimum}")
     return number
@@ -133,7 +132,7 @@ def whole_number(text: str, name: str, minimum: int | None = None) -> int:
 
 def _labels(text: str | None) -> Mapping[str, str]:
     try:
-        labels = json.loads(text) if text else {}
+        labels = parse_json(text.encode()) if text else {}
     except ValueError:
         labels = None
     if not isinstance(labels, dict):
