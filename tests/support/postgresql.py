@@ -36,15 +36,7 @@ def postgresql_server() -> Iterator[str]:
             shutil.chown(directory, user)
         initdb = [
             _required("initdb"),
-            "-D",
-            f"{directory}/data",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "-U",
-            "tests",
-            "--no-sync",
+            *("-D", f"{directory}/data", "-A", "trust", "-E", "UTF8", "-U", "tests", "--no-sync"),
         ]
         subprocess.run(initdb, user=user, cwd="/", stdout=subprocess.DEVNULL, timeout=60, check=True)
         options = ["-D", f"{directory}/data", "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
