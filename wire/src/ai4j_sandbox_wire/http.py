@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 import contextlib
-import json as json_codec
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from json import JSONEncoder
 from typing import Any, Protocol
 
 from ai4j_sandbox.deadline import Clock, Deadline
@@ -29,6 +29,7 @@ from .direct import DirectTransport, PendingResponse, StreamingResponse
 from .faults import Explain, error_for
 from .message import Body, HttpLimits, HttpReply, HttpRequest, Send, checked_headers
 
+_JSON = JSONEncoder(separators=(",", ":"))
 _REFUSAL_SECONDS = 5.0  # how long a refusal's explanation is waited for
 _SAFE_METHODS = frozenset(("GET", "HEAD", "DELETE"))
 _PASSING_STATUSES = frozenset((425, 429, 502, 503, 504))
@@ -285,7 +286,7 @@ class HttpClient:
         """
         merged = {"Accept": "application/json", **self._headers(), **(headers or {})}
         if json is not None:
-            body = json_codec.dumps(json, separators=(",", ":")).encode()
+            body = _JSON.encode(json).encode()
             merged.setdefault("Content-Type", "application/json")
         return HttpRequest(
             method=method,
