@@ -564,3 +564,44 @@ def test_control_characters_are_shown_escaped(text: str, shown: str) -> None:
 
 def test_control_characters_that_are_wanted_stay() -> None:
     assert escape_controls("a\n\tb\x1b", keep="\n\t") == "a\n\tb\\x1b"
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("unit", "end"),
+    [
+        *(
+            ("token.", " :"),
+            ("token", " ="),
+            ("token:", ""),
+            ("'", ":"),
+            ("token'", "="),
+            ("-token", " "),
+            ("token ", ""),
+        ),
+        *(
+            ("a.", " x://y"),
+            ("a://", "@"),
+            ("a://@", ""),
+            ("a:", "://b@"),
+            ("?a.", "="),
+            ("&key", " ="),
+            ("&pass", "="),
+        ),
+        *(("Cookie:", ""), ("Bearer ", ""), ("authorization: token ", ""), ("-----BEGIN A-----", "")),
+        *(
+            ("sk-", ""),
+            ("sk-a-", " "),
+            ("-eyJ", ""),
+            ("-eyJ", ".b."),
+            ("-eyJ", ".bbbb."),
+            ("eyJaaaaaa.", ""),
+            ("e2b_a", ""),
+        ),
+    ],
+)
+def test_no_text_takes_more_time_than_its_length_is_worth(unit: str, end: str) -> None:
+    # What grows with a power of the length would take minutes here.
+    text = unit * (300_000 // len(unit)) + end
+
+    assert mask_message(text)

@@ -405,6 +405,24 @@ def test_secret_that_becomes_known_later_disappears_from_the_labels() -> None:
     assert dict(session.spec.labels) == {"note": "use [redacted]"}
 
 
+def test_no_secret_is_lost_when_threads_tell_theirs_at_the_same_time() -> None:
+    secrets = [f"{number}{CANARY}" * 20 for number in range(8)]
+    session = SmallSession(spec=SandboxSpec(labels={f"note{number}": text for number, text in enumerate(secrets)}))
+    ready = threading.Barrier(len(secrets))
+
+    def tell(secret: str) -> None:
+        ready.wait()
+        session.protect(secret)
+
+    threads = [threading.Thread(target=tell, args=(secret,)) for secret in secrets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert set(session.spec.labels.values()) == {"[redacted]"}
+
+
 # --- arguments ----------------------------------------------------------------------------------------------------
 
 

@@ -93,9 +93,13 @@ def filter_labels(labels: Mapping[Any, str | None], policy: RedactionPolicy = ST
 
 # --- values that give themselves away ---------------------------------------------------------------------------
 
+# All patterns take time in proportion to the text, whatever it is: whoever writes it may want to hold us up. So a name
+# is tried where it begins and nowhere else (a look behind, then a run that is never given back), and what is looked for
+# behind it is near.
+
 _QUERY_NAMES = (
-    r"(?:[\w.-]*(?:secret|token|key|passw(?:or)?d|credential|cookie|authorization|signature)[\w.-]*"
-    r"|pass|pwd|auth|sig|jwt|X-Amz-Credential)"
+    r"(?:(?=[\w.-]*(?:secret|token|key|passw(?:or)?d|credential|cookie|authorization|signature))[\w.-]++"
+    r"|pass|pwd|auth|sig|jwt)"
 )
 # Each with what every match of it contains: most text has none of these, and looking for them is far cheaper.
 _VALUE_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
@@ -109,8 +113,8 @@ _VALUE_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     (
         "://",
         re.compile(
-            r"(?P<scheme>\b[a-zA-Z][a-zA-Z0-9+.-]*://)"
-            r"(?:[^\s/?#\"'<>]*@|[^\s/?#\"'<>:@]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>@]*@)"
+            r"(?P<scheme>(?<![a-zA-Z0-9+.-])[a-zA-Z0-9+.-]++://)"
+            r"(?:[^\s/?#\"'<>]*@|[^\s/?#\"'<>:@]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>@]{0,512}@)"
         ),
         rf"\g<scheme>{MASK}@",
     ),
@@ -121,7 +125,7 @@ _VALUE_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ),
     (
         ":",
-        re.compile(r"(?P<name>\b(?:Set-)?Cookie:\s*)(?=[^\s=]+=)[^\r\n\"']+", re.IGNORECASE),
+        re.compile(r"(?P<name>\b(?:Set-)?Cookie:\s*)(?=[^\s=]{1,256}=)[^\r\n\"']+", re.IGNORECASE),
         rf"\g<name>{MASK}",
     ),
     (
@@ -151,10 +155,19 @@ _VALUE_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
             r"|ya29\.[A-Za-z0-9_-]{20,}"
             r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
             r"|(?:AKIA|ASIA)[A-Z0-9]{16}"
-            r"|eyJ[A-Za-z0-9_-]{6,}(?:(?:\.[A-Za-z0-9_-]*){4}|\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*)"  # encrypted, signed
             r")"
         ),
         MASK,
+    ),
+    # JSON web tokens: encrypted ones have five parts, signed ones three.
+    (
+        "eyJ",
+        re.compile(
+            r"(?<![\w-])(?=[\w-]++(?:(?:\.[\w-]*+){4}|\.[\w-]{4,}+\.))(?P<before>(?:[\w-]*?[_-])?)"
+            r"eyJ[\w-]{6,}+(?:(?:\.[\w-]*+){4}|\.[\w-]{4,}+\.[\w-]*+)",
+            re.ASCII,
+        ),
+        rf"\g<before>{MASK}",
     ),
 )
 
@@ -166,13 +179,15 @@ _SENSITIVE_WORD = (
 
 # A named value in prose, JSON, a header or a shell: ``token=abc``, ``"apiKey": "a b"``, ``Authorization: Token abc12``.
 _ASSIGNMENT = re.compile(
-    rf"(?P<name>(?P<open>[\"']?)\b[\w.-]*{_SENSITIVE_WORD}[\w.-]*(?P=open)\s*(?P<sign>[:=])\s*"
-    r"(?:(?:ApiKey|Basic|Bearer|Digest|Negotiate|Token)\s+)?)"
+    rf"(?P<name>(?P<open>[\"']?)(?<![\w.-])(?=[\w.-]*{_SENSITIVE_WORD})[\w.-]++(?P=open)\s*+(?P<sign>[:=])\s*+"
+    r"(?:(?:ApiKey|Basic|Bearer|Digest|Negotiate|Token)\s++)?)"
     r"(?:(?P<quote>[\"'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\])+)|(?P<value>[^\s\"',;&}{\[\]()]{3,}))",
     re.IGNORECASE | re.DOTALL,
 )
 # An option with its value: ``--password hunter2``.
-_OPTION = re.compile(rf"(?P<name>(?<!\S)--?[\w-]*{_SENSITIVE_WORD}[\w-]*\s+)(?P<value>[^\s\"']{{3,}})", re.IGNORECASE)
+_OPTION = re.compile(
+    rf"(?P<name>(?<!\S)(?=-[\w-]*{_SENSITIVE_WORD})-[\w-]++\s++)(?P<value>[^\s\"']{{3,}})", re.IGNORECASE
+)
 _PLAIN_VALUE = re.compile(r"(?i)\d+(?:\.\d+)?|true|false|null|none")
 
 

@@ -416,8 +416,9 @@ class SandboxSession(ABC):
 
     def protect(self, *secrets: str) -> None:
         """Mask these values too in events and errors from now on."""
-        self._scrubber = self._scrubber.with_secrets(secrets)
-        self._spec = _shown_spec(self._description.spec, self._scrubber)
+        with self._lock:
+            self._scrubber = self._scrubber.with_secrets(secrets)
+            self._spec = _shown_spec(self._description.spec, self._scrubber)
 
     def require(self, ability: Callable[..., AbilityT]) -> AbilityT:
         """Return this session as one of the ``Supports…`` protocols: ``session.require(SupportsPause).pause()``.
