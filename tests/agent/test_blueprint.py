@@ -370,6 +370,12 @@ def test_an_approval_counts_in_any_case(approval: str) -> None:
         ("SANDBOX: {enabled: true, provider: local}", "$.SANDBOX", "sandbox"),
         ("'sandbox ': {enabled: true, provider: local}", "$.sandbox ", "sandbox"),
         ("WorkFlow: {maxTurns: 3}", "$.WorkFlow", "workflow"),
+        (
+            "\uff53\uff41\uff4e\uff44\uff42\uff4f\uff58: {enabled: true}",
+            "$.\uff53\uff41\uff4e\uff44\uff42\uff4f\uff58",
+            "sandbox",
+        ),
+        ("\u0455\u0430nd\u0431\u043e\u0445: {enabled: true}", "$.\u0455\u0430nd\u0431\u043e\u0445", "sandbox"),
     ],
 )
 def test_a_misspelt_restriction_is_an_error_because_it_would_not_count(section: str, path: str, meant: str) -> None:
@@ -410,6 +416,27 @@ def test_an_enabled_sandbox_needs_a_provider_or_a_profile() -> None:
     assert validate(with_sandbox("  enabled: false\n")).valid
 
 
+@pytest.mark.parametrize("section", ["sandbox:\n", "sandbox: {}\n", "sandbox: {provider: local}\n"])
+def test_a_sandbox_that_is_declared_but_not_enabled_is_a_warning(section: str) -> None:
+    report = validate(load_blueprint(MINIMAL + section))
+
+    assert [(issue.severity, issue.code, issue.path, issue.line) for issue in report.issues] == [
+        (BlueprintSeverity.WARNING, "blueprint.sandbox.enabled.missing", "$.sandbox", 8)
+    ]
+
+
+def test_a_report_shows_no_control_character_of_a_key() -> None:
+    report = validate(load_blueprint(f'{MINIMAL}"a\\e[2Jb\\nERROR [forged]": 1\n'))
+
+    assert str(report) == ("WARNING [blueprint.field.unknown] line 8, $.a\\x1b[2Jb\\nERROR [forged]: unknown field")
+
+
+@pytest.mark.parametrize("number", ["1" + ":1" * 100_000, "0x" + "f" * 1000, "9" * 1000, "1" + ":1" * 1000 + ".5"])
+def test_a_number_without_end_is_refused_before_it_is_reckoned(number: str) -> None:
+    with pytest.raises(BlueprintLoadError, match="line 1: a number longer than 100 characters"):
+        load_blueprint(f"extensions: {{a: {number}}}\n")
+
+
 # --- secrets and addresses --------------------------------------------------------------------------------------------
 
 SECRETS = [
@@ -431,6 +458,11 @@ SECRETS = [
     ("headers: [{{Authorization: {0}}}]\n", "$.headers[0].Authorization"),
     ("apiKey: {0}\n", "$.apiKey"),
     ("hooks: {{call: ['curl https://u:{0}@host']}}\n", "$.hooks.call[0]"),
+    ("extensions: {{pwd: {0}}}\n", "$.extensions.pwd"),
+    ("extensions: {{dbPass: {0}}}\n", "$.extensions.dbPass"),
+    ("extensions: {{ssh_passphrase: {0}}}\n", "$.extensions.ssh_passphrase"),
+    ("extensions: {{auth: {0}}}\n", "$.extensions.auth"),
+    ("extensions: {{environment: ['DB_PASSWORD={0}']}}\n", "$.extensions.environment[0]"),
 ]
 
 
@@ -447,6 +479,39 @@ def test_a_secret_in_the_document_is_refused_and_never_shown(section: str, path:
     assert issue.code == ("blueprint.sandbox.config.secret" if "sandbox" in section else "blueprint.secret")
     assert issue.line is not None
     assert_no_secret(str(report), repr(report), repr(blueprint), everything_said(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("setting", "path"),
+    [
+        ("password: 83472938", "$.extensions.password"),
+        ("password: '83472938'", "$.extensions.password"),
+        ("secrets: [1, true]", "$.extensions.secrets[0]"),
+        ("token: 8347.2938", "$.extensions.token"),
+        ("environment: [DB_PASSWORD=83472938]", "$.extensions.environment[0]"),
+    ],
+)
+def test_a_number_under_a_name_kept_for_secrets_is_refused(setting: str, path: str) -> None:
+    report = validate(load_blueprint(f"{MINIMAL}extensions: {{{setting}}}\n"))
+
+    assert [(issue.code, issue.path) for issue in report.issues] == [("blueprint.secret", path)]
+    assert_no_secret(repr(report), secret="83472938")
+
+
+def test_what_only_resembles_a_secret_is_accepted() -> None:
+    honest = "max_tokens: 4096, passThrough: all, compass: north, author: me, secret: null, usePassword: true"
+    listed = "environment: [MAX_TOKENS=4096, LANG=C, 'a = b'], bypass: x, oauthMode: none"
+
+    assert codes(f"{MINIMAL}extensions: {{{honest}, {listed}}}\n") == []
+
+
+def test_an_address_with_a_password_is_refused_without_showing_it() -> None:
+    blueprint = with_sandbox(f"  enabled: true\n  provider: fake\n  config:\n    domain: 'u:{CANARY}@h'\n")
+
+    with pytest.raises(BlueprintRefusedError, match="names an unreadable address") as caught:
+        blueprint.sandbox_spec(allowed_origins=["an unreadable address"])
+
+    assert_no_secret(everything_said(caught.value), str(validate(blueprint)))
 
 
 def test_a_secret_in_the_model_section_is_refused() -> None:
@@ -493,6 +558,10 @@ def test_a_name_that_only_looks_sensitive_can_be_allowed_by_the_host() -> None:
         ("apiDomain: evil.example", "evil.example"),
         ("sandboxDomain: evil.example", "evil.example"),
         ("anything: http://evil.example", "http://evil.example"),
+        ("a: {baseUrl: evil.example}", "evil.example"),
+        ("a: ['https://evil.example/x']", "https://evil.example"),
+        ("a: [{b: {c: 'https://evil.example'}}]", "https://evil.example"),
+        ("a: {'https://evil.example': 1}", "https://evil.example"),
     ],
 )
 def test_an_address_in_the_document_is_refused_unless_the_host_allows_it(setting: str, origin: str) -> None:

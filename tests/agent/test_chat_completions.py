@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,9 +81,18 @@ def test_a_stream_that_the_end_of_the_connection_ends_arrives_piece_by_piece_too
     assert (response.message.text, said) == ("first", ["first"])
 
 
-@pytest.mark.parametrize(("status", "content_type"), [(200, "application/json"), (200, "text/event-stream"), (500, "")])
+@pytest.mark.parametrize(
+    ("status", "content_type", "said"),
+    [
+        (200, "application/json", "is longer than"),
+        (200, "text/event-stream", "is longer than"),
+        (500, "", "answered 500: x"),
+    ],
+)
 @pytest.mark.parametrize("chunked", [True, False])
-def test_an_answer_without_end_is_given_up_at_the_limit(status: int, content_type: str, chunked: bool) -> None:
+def test_an_answer_without_end_is_given_up_at_the_limit(
+    status: int, content_type: str, said: str, chunked: bool
+) -> None:
     sent = 0
 
     def body() -> Iterator[bytes]:
@@ -93,7 +104,7 @@ def test_an_answer_without_end_is_given_up_at_the_limit(status: int, content_typ
     reply = Reply(
         status=status, headers={"Content-Type": content_type}, body=body(), chunked=chunked, ending=Ending.CLOSE
     )
-    with chat_server(reply) as server, pytest.raises(ModelProtocolError, match="is longer than"):
+    with chat_server(reply) as server, pytest.raises(ModelProtocolError, match=said):
         client(base_url(server)).complete(REQUEST)
 
     assert sent < 100_000_000
@@ -189,6 +200,36 @@ def test_a_redirect_without_a_body_is_refused_also_under_a_deadline() -> None:
         client(base_url(server)).complete(REQUEST, deadline=Deadline(30))
 
 
+@pytest.mark.parametrize(
+    "busy",
+    [
+        Reply(status=503, headers={"Content-Type": "text/html"}, body=b"<p>busy</p>" * 20_000),
+        Reply(status=429, body=b'{"error": {"mess', ending=Ending.CUT),
+        Reply(status=429, body=[b'{"error": {"mess'], chunked=True, ending=Ending.RESET),
+    ],
+    ids=["a long page", "cut", "reset"],
+)
+def test_a_refusal_is_judged_by_its_status_however_long_or_broken_its_text(busy: Reply) -> None:
+    with chat_server(busy, text_answer("ok")) as server:
+        response = client(base_url(server)).complete(REQUEST)
+
+    assert (response.message.text, len(server.requests)) == ("ok", 2)
+
+
+def test_a_long_page_of_a_refusal_keeps_its_status() -> None:
+    page = Reply(status=401, headers={"Content-Type": "text/html"}, body=b"<p>who are you</p>" * 20_000)
+    with chat_server(page) as server, pytest.raises(ModelAuthError, match="answered 401: <p>who") as caught:
+        client(base_url(server)).complete(REQUEST)
+
+    assert (caught.value.http_status, len(caught.value.message) < 600) == (401, True)
+
+
+def test_a_media_type_counts_in_any_case() -> None:
+    body = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\ndata: [DONE]\n\n'
+    with chat_server(Reply(headers={"Content-Type": "Text/Event-Stream; Charset=UTF-8"}, body=body)) as server:
+        assert client(base_url(server)).complete(REQUEST).message.text == "x"
+
+
 def test_retries_end() -> None:
     pauses = Pauses()
     with chat_server(error_answer(429, "busy")) as server, pytest.raises(ModelRateLimitError, match="busy"):
@@ -259,14 +300,27 @@ def forever() -> Reply:
     return Reply(headers={"Content-Type": "text/event-stream"}, body=drip(), chunked=True)
 
 
+def head_without_end(opening: bytes, piece: bytes) -> Reply:
+    def drip() -> Iterator[bytes]:
+        yield opening
+        while True:
+            time.sleep(0.02)
+            yield piece
+
+    return Reply(raw=drip())
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         forever(),
+        head_without_end(b"HTTP/1.1 200 OK\r\nX-A: ", b"x"),
+        head_without_end(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        head_without_end(b"HTTP/1.1 503 Busy\r\nX-A: ", b"x"),
         Reply(headers={"Content-Type": "text/event-stream"}, body=[b": wait\n\n"], chunked=True, ending=Ending.STALL),
         Reply(ending=Ending.SILENCE),
     ],
-    ids=["drips", "stalls", "is silent"],
+    ids=["drips", "drips in the head", "says to go on", "drips in the head of a refusal", "stalls", "is silent"],
 )
 def test_the_deadline_holds_whatever_the_server_does(reply: Reply) -> None:
     started = time.monotonic()
@@ -315,6 +369,71 @@ def test_a_stream_that_quotes_the_key_does_not_get_it_into_an_error() -> None:
     assert_no_secret(everything_said(caught.value))
 
 
+def test_the_beginning_of_a_key_is_not_left_where_the_services_words_are_cut() -> None:
+    for before in range(480, 500):
+        reply = error_answer(400, "x" * before + CANARY)
+        with chat_server(reply) as server, pytest.raises(ModelRequestError) as caught:
+            client(base_url(server)).complete(REQUEST)
+        assert "CAN" not in everything_said(caught.value)
+
+
+def test_the_beginning_of_a_key_is_not_left_where_the_connection_breaks() -> None:
+    reply = Reply(status=400, body=b"wrong " + CANARY[:12].encode(), ending=Ending.CUT)
+    with chat_server(reply) as server, pytest.raises(ModelRequestError, match=r"answered 400: wrong$"):
+        client(base_url(server)).complete(REQUEST)
+
+
+def test_the_words_of_an_error_within_an_answer_are_cut() -> None:
+    reply = event_stream([{"error": {"message": "x" * 5000}}])
+    with chat_server(reply) as server, pytest.raises(ModelProtocolError) as caught:
+        client(base_url(server)).complete(REQUEST)
+
+    assert len(caught.value.message) < 600
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_key_quoted_in_what_gets_logged_of_an_answer_is_masked(stream: bool) -> None:
+    answer: dict[str, Any] = {"model": f"m {CANARY}", "choices": [{"finish_reason": CANARY}]}
+    answer["choices"][0]["delta" if stream else "message"] = {"content": "x"}
+    reply = event_stream([answer]) if stream else Reply(body=json.dumps(answer).encode())
+    reply = replace(reply, headers={**reply.headers, "x-request-id": f"id-{CANARY}"})
+    with chat_server(reply) as server:
+        one = react_agent(model_client=client(base_url(server), stream=stream), model="m")
+        session = one.new_session()
+        response = one.run("x", session=session)
+
+    assert response.output == "x"
+    assert_no_secret(session.snapshot().to_json(), "".join(map(repr, session.event_log.entries)))
+
+
+def test_a_key_quoted_as_the_request_id_of_an_error_is_masked() -> None:
+    reply = error_answer(400, "bad", **{"x-request-id": f"id-{CANARY}"})
+    with chat_server(reply) as server, pytest.raises(ModelRequestError) as caught:
+        client(base_url(server)).complete(REQUEST)
+
+    assert caught.value.request_id == "id-[redacted]"
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(raw=b"", ending=Ending.RESET), Reply(raw=f"{CANARY}\r\n\r\n".encode(), ending=Ending.CLOSE)]
+)
+def test_an_error_does_not_keep_the_foreign_one_that_knows_the_requests_headers(reply: Reply) -> None:
+    with chat_server(reply) as server, pytest.raises(ModelConnectionError) as caught:
+        client(base_url(server)).complete(REQUEST)
+
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+def test_a_header_line_that_cannot_be_read_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    raw = f"HTTP/1.1 400 Bad\r\nA: b\r\n no colon {CANARY}\r\n{CANARY} no colon\r\nContent-Length: 0\r\n\r\n"
+    reply = Reply(raw=raw.encode(), ending=Ending.CLOSE)
+    with caplog.at_level(logging.DEBUG), chat_server(reply) as server, pytest.raises(ModelRequestError):
+        client(base_url(server)).complete(REQUEST)
+
+    assert "POST /v1/chat/completions" in caplog.text
+    assert_no_secret(caplog.text)
+
+
 def test_a_secret_header_is_masked_like_the_key() -> None:
     with chat_server(error_answer(400, f"bad {CANARY}2")) as server:
         one = ChatCompletionsClient(base_url=base_url(server), headers={"X-Api": f"{CANARY}2"})
@@ -338,12 +457,24 @@ def test_a_key_that_is_no_header_value_is_refused_without_showing_it(key: str) -
     assert_no_secret(everything_said(caught.value))
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "host", f"http://user:{CANARY}@host", f"http://host/?key={CANARY}", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x",
+        "host",
+        f"http://user:{CANARY}@host",
+        f"http://user:{CANARY}@exa\u2100mple.com",
+        f"http://[{CANARY}",
+        f"http://host/?key={CANARY}",
+        "",
+    ],
+)
 def test_an_address_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
     with pytest.raises(AgentConfigError, match="base_url") as caught:
         ChatCompletionsClient(base_url=url)
 
     assert_no_secret(everything_said(caught.value))
+    assert caught.value.__context__ is None
 
 
 def test_proxies_and_netrc_of_the_machine_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,6 +206,7 @@ def test_an_error_in_a_whole_answer_is_told() -> None:
         [{"id": "a", "name": "search", "arguments": '{"text":'}, {"arguments": '"x"}'}],
         [{"id": "a", "name": "search", "arguments": '{"text":'}, {"id": "a", "arguments": '"x"}'}],
         [{"index": 0, "id": "a", "name": "search"}, {"index": 0, "name": "search", "arguments": '{"text":"x"}'}],
+        [{"index": 9, "id": "a", "name": "search"}, {"index": 9, "arguments": '{"text":"x"}'}],
         [{"index": "0", "id": "a", "name": "search", "arguments": '{"text":"x"}'}],
     ],
 )
@@ -223,6 +224,19 @@ def test_services_that_number_calls_in_ways_of_their_own_are_understood(pieces: 
         ("a", "search", {"text": "x"}),
         ("b", "other", {}),
     ]
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "content_filter"])
+def test_an_answer_that_was_cut_off_asks_for_no_tools(finish_reason: str) -> None:
+    asked = {"id": "a", "function": {"name": "wipe", "arguments": ""}}
+    choice = {"finish_reason": finish_reason, "message": {"content": "so", "tool_calls": [asked]}}
+    stream = StreamedCompletion()
+    stream.feed(json.dumps({"choices": [{"delta": {"content": "so", "tool_calls": [asked]}}]}))
+    stream.feed(json.dumps({"choices": [{"delta": {}, "finish_reason": finish_reason}]}))
+
+    answers = [parse_response({"choices": [choice]}), stream.finish()]
+
+    assert [(answer.message.text, answer.message.tool_calls) for answer in answers] == [("so", ())] * 2
 
 
 def test_calls_without_id_and_index_begin_with_a_name() -> None:

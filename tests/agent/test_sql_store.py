@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import URL, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from ai4j_agent import AgentConfigError, AgentSessionMetadata, AgentSessionSnapshot, SessionStoreError, SqlSessionStore
@@ -104,9 +104,31 @@ def test_a_place_where_no_file_can_be_is_told_by_name(tmp_path: Path) -> None:
         SqlSessionStore.sqlite(tmp_path / "nowhere" / "s.db")
 
 
-def test_a_session_id_longer_than_the_column_is_refused() -> None:
+def test_a_session_id_longer_than_the_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AgentConfigError, match="session_id"):
-        SqlSessionStore("sqlite://").save(snapshot("x" * 256))
+        SqlSessionStore.sqlite(tmp_path / "s.db").save(snapshot("x" * 256))
+
+
+@pytest.mark.parametrize("name", ["a?b.db", "a%3Fb.db", "a#b.db", "a b.db"])
+def test_a_sqlite_file_is_the_one_named_whatever_its_name(tmp_path: Path, name: str) -> None:
+    store = SqlSessionStore.sqlite(tmp_path / name)
+    store.save(snapshot("s"))
+    store.close()
+
+    assert [(file.name, stat.S_IMODE(file.stat().st_mode)) for file in tmp_path.iterdir()] == [(name, 0o600)]
+    assert SqlSessionStore.sqlite(tmp_path / name).list_session_ids() == ["s"]
+
+
+@pytest.mark.parametrize("make", [SqlSessionStore.sqlite, lambda name: SqlSessionStore(f"sqlite:///{name}")])
+def test_a_database_in_memory_is_refused_because_it_would_lose_every_save(
+    make: Callable[[str], SqlSessionStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(AgentConfigError, match="use MemorySessionStore"):
+        make(":memory:")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def opened_and_shown(url: str) -> SqlSessionStore:
@@ -120,6 +142,11 @@ def opened_and_shown(url: str) -> SqlSessionStore:
     [
         f"postgresql+psycopg://user:{CANARY}@127.0.0.1:1/db",
         f"nonsense+driver://user:{CANARY}@host/db",
+        f"postgresql+psycopg://user:p@ss:{CANARY}@host/db",
+        f"postgresql+psycopg://user:p@{CANARY}@host/db",
+        f"postgresql+psycopg://user:p@ss/{CANARY}@host/db",
+        f"sqlite:///s.db?timeout={CANARY}",
+        f"postgresql+psycopg://127.0.0.1:1/db?sslmode={CANARY}",
         f"user:{CANARY}@host",
     ],
 )
@@ -128,3 +155,12 @@ def test_no_error_and_no_repr_holds_the_password_of_the_url(url: str) -> None:
         opened_and_shown(url).load("s")
 
     assert_no_secret(everything_said(caught.value))
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+def test_a_repr_shows_only_dialect_host_and_database() -> None:
+    url = URL.create(
+        "postgresql+psycopg", "user", CANARY, "db.example", 5432, "sessions", query={"sslpassword": CANARY}
+    )
+
+    assert repr(SqlSessionStore(url)) == "SqlSessionStore('postgresql+psycopg://db.example:5432/sessions')"

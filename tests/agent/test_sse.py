@@ -17,6 +17,7 @@ CASES = [
     (b"\n\n\ndata: a\n\n\n", ["a"]),
     (b"data: no end", ["no end"]),
     (b"data: \xff\n\n", ["\ufffd"]),
+    (b"\xef\xbb\xbfdata: after a byte order mark\n\n", ["after a byte order mark"]),
     (b"", []),
 ]
 

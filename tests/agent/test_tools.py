@@ -110,6 +110,34 @@ def test_a_schema_with_other_types_than_the_simple_ones_is_the_tools_to_check() 
     assert parsed_arguments(free, call("free", a=None, b=1, c=None)) == {"a": None, "b": 1, "c": None}
 
 
+NULLABLE = FunctionTool(
+    name="free",
+    description="",
+    function=lambda **given: given,
+    parameters={"properties": {"a": {"type": ["string", "null"]}, "b": {"type": ["integer"]}}, "required": ["a"]},
+)
+
+
+def test_an_argument_of_one_of_several_types_is_accepted() -> None:
+    accepted = [parsed_arguments(NULLABLE, call("free", **given)) for given in ({"a": "x", "b": 1}, {"a": None})]
+
+    assert accepted == [{"a": "x", "b": 1}, {"a": None}]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"a": 5}, "a must be of type string or null, got 5"),
+        ({"a": "x", "b": True}, "b must be of type integer, got true"),
+        ({"a": "x", "b": None}, "b must be of type integer, got null"),
+        ({}, "missing arguments: a"),
+    ],
+)
+def test_an_argument_of_none_of_several_types_is_refused(given: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        parsed_arguments(NULLABLE, call("free", **given))
+
+
 def test_a_schema_that_allows_more_gets_more() -> None:
     parameters: Mapping[str, Any] = {"type": "object", "properties": {}}
     free = FunctionTool(name="free", description="", function=lambda **given: given, parameters=parameters)

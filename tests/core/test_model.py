@@ -61,14 +61,14 @@ def test_spec_hides_its_config_and_whatever_looks_secret_but_shows_the_rest() ->
     spec = SandboxSpec(
         provider_id="p",
         image=f"https://u:{CANARY}@registry/img",
-        labels={"apiToken": CANARY, "task": "t"},
+        labels={"apiToken": CANARY, "task": "t", "note": f"password={CANARY}"},
         config={"apiKey": CANARY},
     )
 
     assert_no_secret(repr(spec), str(spec))
     assert repr(spec) == (
         "SandboxSpec(provider_id='p', profile=None, image='https://[redacted]@registry/img', workspace_id=None, "
-        "labels={'apiToken': '[redacted]', 'task': 't'})"
+        "labels={'apiToken': '[redacted]', 'task': 't', 'note': 'password=[redacted]'})"
     )
 
 
@@ -312,11 +312,15 @@ def test_empty_stdin_is_not_the_same_as_none() -> None:
 
 def test_command_hides_what_may_be_secret() -> None:
     command = SandboxCommand(
-        command="deploy", stdin=CANARY, environment={"TOKEN": CANARY}, metadata={"note": CANARY}, command_id="c"
+        command=f"deploy --password {CANARY} https://u:{CANARY}@h/",
+        stdin=CANARY,
+        environment={"TOKEN": CANARY},
+        metadata={"note": CANARY},
+        command_id="c",
     )
 
     assert_no_secret(repr(command), str(command))
-    assert "command='deploy'" in repr(command)
+    assert "command='deploy --password [redacted] https://[redacted]@h/', command_id='c'" in repr(command)
 
 
 @pytest.mark.parametrize("command_id", ["", "   ", None])

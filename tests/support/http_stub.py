@@ -44,13 +44,13 @@ class Recorded:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What is sent back. `body` is written slice by slice; `chunked` makes one chunk of each."""
+    """What is sent back. `body` is written slice by slice; `chunked` makes one chunk of each. `raw` is all there is."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | Iterable[bytes] = b""
     chunked: bool = False
-    raw: bytes | None = None
+    raw: bytes | Iterable[bytes] | None = None
     ending: Ending = Ending.KEEP
 
 
@@ -164,7 +164,7 @@ class HttpStub:
 
 def _encode(reply: Reply) -> Iterable[bytes]:
     if reply.raw is not None:
-        yield reply.raw
+        yield from [reply.raw] if isinstance(reply.raw, bytes) else reply.raw
         return
     whole = reply.body if isinstance(reply.body, bytes) else None
     pieces: Iterable[bytes] = [reply.body] if isinstance(reply.body, bytes) else reply.body

@@ -4,9 +4,11 @@ Rules:
 
 * Only what certainly generated nothing is retried: a connection that was never made, 429 and 503. A request that may
   have been answered is not sent twice.
-* The deadline is wall-clock for the whole call, whatever the server drips: a watchdog cuts the connection.
+* The deadline is wall-clock for the whole call, whatever the server drips, be it the answer's head or its body: a
+  watchdog cuts the connection.
 * The key is sent to the configured address and nowhere else: redirects are refused, proxies and netrc are not read.
-* No error text holds the key; the service's own words are masked and cut.
+* Neither an error nor what is logged of an answer holds the key; the service's own words are masked, then cut, and no
+  error keeps the foreign one it stands for, which knows the request's headers.
 """
 
 from __future__ import annotations
@@ -14,19 +16,18 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ai4j_sandbox.deadline import Deadline
-from ai4j_sandbox.redaction import Scrubber, mask_text
+from ai4j_sandbox.redaction import Scrubber
 
-from .chat_payloads import StreamedCompletion, error_message, parse_response, request_body
+from .chat_payloads import StreamedCompletion, error_message, parse_response, request_body, shown_word, shown_words
 from .errors import (
     AgentConfigError,
     ModelAuthError,
@@ -56,7 +57,6 @@ LONGEST_PAUSE = 60.0
 LONGEST_ANSWER = 32 * 1024 * 1024
 LONGEST_ERROR = 64 * 1024
 _PIECE = 16 * 1024
-_SHOWN_CHARACTERS = 500
 _RETRIED_STATUS = frozenset((429, 503))
 
 Sleep = Callable[[float], None]
@@ -153,33 +153,38 @@ class ChatCompletionsClient:
         self, body: bytes, headers: Mapping[str, str], on_text: TextCallback | None, deadline: Deadline
     ) -> ModelResponse:
         scrubber = Scrubber(_secrets(headers))
-        with self._post(body, headers, deadline) as response:
-            if response.status_code != 200:
-                raise _refusal(response, scrubber, deadline)
-            try:
-                return self._read(response, on_text, deadline)
-            except ModelProtocolError as error:
-                error.scrubbed(scrubber)
-                raise
+        try:
+            with self._post(body, headers, deadline) as response:
+                if response.status_code != 200:
+                    raise _refusal(response, scrubber, deadline)
+                return self._read(response, scrubber, on_text, deadline)
+        except ModelClientError as error:
+            error.scrubbed(scrubber)
+            raise
 
     @contextmanager
     def _post(self, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Iterator[requests.Response]:
         import requests
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+        from .watched_http import Watchdog, watched_post
+
         if deadline.expired:
             raise ModelTimeoutError("no time left to ask the model")
         try:
-            response = self._session().post(
-                self._url,
-                data=body,
-                headers=dict(headers),
-                stream=True,
-                allow_redirects=False,
-                timeout=(deadline.bound(CONNECT_SECONDS), max(0.001, deadline.bound(self._silence_seconds))),
-            )
-            with response, _Watchdog(response, deadline):
-                yield response
+            with Watchdog(deadline) as watchdog:
+                response = watched_post(
+                    self._session(),
+                    self._url,
+                    watchdog,
+                    data=body,
+                    headers=dict(headers),
+                    stream=True,
+                    allow_redirects=False,
+                    timeout=(deadline.bound(CONNECT_SECONDS), max(0.001, deadline.bound(self._silence_seconds))),
+                )
+                with response:
+                    yield response
         # What requests and urllib3 say may quote headers or the address; only the kind gets through.
         except requests.ConnectTimeout:
             raise ModelUnreachableError("the model service could not be reached in time") from None
@@ -191,57 +196,27 @@ class ChatCompletionsClient:
     def _session(self) -> requests.Session:
         """One session for each thread: requests does not promise that one can be shared."""
         if not hasattr(self._sessions, "session"):
-            import requests
+            from .watched_http import new_session
 
-            self._sessions.session = requests.Session()
-            self._sessions.session.trust_env = False
+            self._sessions.session = new_session()
         session: requests.Session = self._sessions.session
         return session
 
-    def _read(self, response: requests.Response, on_text: TextCallback | None, deadline: Deadline) -> ModelResponse:
-        request_id = _request_id(response)
-        if "text/event-stream" not in response.headers.get("Content-Type", ""):
-            data = b"".join(_bounded_chunks(response, LONGEST_ANSWER, deadline))
-            answer = parse_response(_json(data), request_id=request_id)
+    def _read(
+        self, response: requests.Response, scrubber: Scrubber, on_text: TextCallback | None, deadline: Deadline
+    ) -> ModelResponse:
+        request_id = _request_id(response, scrubber)
+        chunks = _bounded_chunks(response, LONGEST_ANSWER, deadline)
+        if "text/event-stream" not in response.headers.get("Content-Type", "").lower():
+            answer = parse_response(_json(b"".join(chunks)), request_id=request_id, scrubber=scrubber)
             if on_text is not None and answer.message.text:
                 on_text(answer.message.text)
             return answer
-        decoder, completion = SseDecoder(), StreamedCompletion(request_id=request_id)
-        for chunk in _bounded_chunks(response, LONGEST_ANSWER, deadline):
+        decoder, completion = SseDecoder(), StreamedCompletion(request_id=request_id, scrubber=scrubber)
+        for chunk in chunks:
             _feed(completion, decoder.feed(chunk), on_text)
         _feed(completion, decoder.finish(), on_text)
         return completion.finish()
-
-
-class _Watchdog:
-    """Cuts a response's connection at the deadline, which wakes whoever reads from it."""
-
-    def __init__(self, response: requests.Response, deadline: Deadline) -> None:
-        self._response = response
-        self._seconds = deadline.remaining()
-        self._connection: socket.socket | None = None
-        self._timer: threading.Timer | None = None
-
-    def __enter__(self) -> Self:
-        if self._seconds is not None:
-            with suppress(AttributeError, OSError, ValueError):  # the answer has no body: nothing to wait for
-                # A descriptor of our own: the response's may be closed, and its number taken, when the time comes.
-                self._connection = socket.socket(fileno=os.dup(self._response.raw.fileno()))
-                self._timer = threading.Timer(self._seconds, self._cut)
-                self._timer.daemon = True
-                self._timer.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._connection is not None:
-            self._connection.close()
-
-    def _cut(self) -> None:
-        if self._connection is not None:
-            with suppress(OSError):  # it ended at the same moment
-                self._connection.shutdown(socket.SHUT_RDWR)
 
 
 def _feed(completion: StreamedCompletion, events: list[str], on_text: TextCallback | None) -> None:
@@ -252,12 +227,17 @@ def _feed(completion: StreamedCompletion, events: list[str], on_text: TextCallba
 
 
 def _bounded_chunks(response: requests.Response, limit: int, deadline: Deadline) -> Iterator[bytes]:
-    """Yield what arrives as it arrives. `iter_content` would read an answer that is not chunked to its end first."""
     total = 0
-    while chunk := response.raw.read1(_PIECE, decode_content=True):
+    for chunk in _chunks(response, deadline):
         total += len(chunk)
         if total > limit:
             raise ModelProtocolError(f"the answer is longer than {limit} bytes")
+        yield chunk
+
+
+def _chunks(response: requests.Response, deadline: Deadline) -> Iterator[bytes]:
+    """Yield what arrives as it arrives. `iter_content` would read an answer that is not chunked to its end first."""
+    while chunk := response.raw.read1(_PIECE, decode_content=True):
         if deadline.expired:
             raise _timed_out(deadline, "")
         yield chunk
@@ -267,13 +247,13 @@ def _bounded_chunks(response: requests.Response, limit: int, deadline: Deadline)
 
 def _refusal(response: requests.Response, scrubber: Scrubber, deadline: Deadline) -> ModelClientError:
     status = response.status_code
-    said = _error_text(response, deadline)
+    said = _error_text(response, scrubber, deadline)
     kind = _kind_of(status)
     return kind(
-        scrubber.text(f"the model service answered {status}: {said}"),
+        f"the model service answered {status}: {said}",
         hint=_HINTS.get(status),
         http_status=status,
-        request_id=_request_id(response),
+        request_id=_request_id(response, scrubber),
         retry_after=_retry_after(response.headers.get("Retry-After")),
     )
 
@@ -295,15 +275,35 @@ def _kind_of(status: int) -> type[ModelClientError]:
     return ModelProtocolError
 
 
-def _error_text(response: requests.Response, deadline: Deadline) -> str:
+def _error_text(response: requests.Response, scrubber: Scrubber, deadline: Deadline) -> str:
     if 300 <= response.status_code < 400:
         return "a redirect, which is not followed"
-    body = b"".join(_bounded_chunks(response, LONGEST_ERROR, deadline))
+    body = _error_body(response, scrubber, deadline)
     try:
-        said = error_message(parsed_json(body))
+        return error_message(parsed_json(body), scrubber)
     except ValueError:
-        said = body.decode("utf-8", "replace")
-    return " ".join(said.split())[:_SHOWN_CHARACTERS] or "no reason given"
+        return shown_words(body.decode("utf-8", "replace"), scrubber)
+
+
+def _error_body(response: requests.Response, scrubber: Scrubber, deadline: Deadline) -> bytes:
+    """What has come of a refusal, up to the limit: its status is what counts, and that is known.
+
+    Where it is cut, what may be the beginning of a secret is left out.
+    """
+    from urllib3.exceptions import HTTPError
+
+    masked = scrubber.stream()
+    body = b""
+    try:
+        for chunk in _chunks(response, deadline):
+            body += masked.feed(chunk)
+            if len(body) > LONGEST_ERROR:
+                return body[:LONGEST_ERROR]
+    except HTTPError:
+        if deadline.expired:
+            raise _timed_out(deadline, "") from None
+        return body
+    return body + masked.finish()
 
 
 def _json(data: bytes) -> Any:
@@ -349,9 +349,8 @@ def _retry_after(value: str | None) -> float | None:
         return None
 
 
-def _request_id(response: requests.Response) -> str | None:
-    value = response.headers.get("x-request-id")
-    return mask_text(value)[:200] if value else None
+def _request_id(response: requests.Response, scrubber: Scrubber) -> str | None:
+    return shown_word(response.headers.get("x-request-id"), scrubber)
 
 
 def _secrets(headers: Mapping[str, str]) -> list[str]:
@@ -362,12 +361,19 @@ def _secrets(headers: Mapping[str, str]) -> list[str]:
 
 
 def _checked_url(base_url: str) -> str:
-    parts = urlsplit(base_url.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise AgentConfigError("base_url must start with http:// or https://")
+    parts = _url_parts(base_url.strip())
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise AgentConfigError("base_url must start with http:// or https:// and name a host")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise AgentConfigError("base_url must not contain a user name, password, query or fragment")
     return base_url.strip().rstrip("/")
+
+
+def _url_parts(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:  # not kept: it quotes user and password
+        return None
 
 
 def _key_from_environment() -> str:

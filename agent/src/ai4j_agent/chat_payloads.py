@@ -8,12 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ai4j_sandbox.frozen import thaw
+from ai4j_sandbox.redaction import Scrubber
 
 from .conversation import Message, Role, ToolCall
 from .errors import ModelProtocolError
 from .model_client import ModelRequest, ModelResponse, TokenUsage
 from .model_json import parsed_json
 from .tools import Tool
+
+LONGEST_WORDS = 500
+"""Of what a service says about an error."""
+
+LONGEST_WORD = 200
+"""Of an id, a finish reason and the like."""
+
+_KNOWS_NOTHING = Scrubber()
+_CUT_OFF = frozenset(("length", "content_filter"))
 
 
 def request_body(request: ModelRequest, *, stream: bool) -> dict[str, Any]:
@@ -44,23 +54,29 @@ def message_body(message: Message) -> dict[str, Any]:
     return body
 
 
-def parse_response(data: Any, *, request_id: str | None = None) -> ModelResponse:
+def parse_response(data: Any, *, request_id: str | None = None, scrubber: Scrubber = _KNOWS_NOTHING) -> ModelResponse:
     """Return the response of a whole answer.
+
+    Args:
+        data: The answer.
+        request_id: The service's id of the request.
+        scrubber: What must not be in the words that get logged: finish reason, model, errors.
 
     Raises:
         ModelProtocolError: It is not one.
     """
     try:
-        _refuse_error(data, request_id)
+        _refuse_error(data, request_id, scrubber)
         choice = data["choices"][0]
         message = choice["message"]
+        finish_reason = shown_word(choice.get("finish_reason"), scrubber)
         calls = [_call(item) for item in message.get("tool_calls") or ()]
         text = _text(message.get("content")) or _text(message.get("refusal"))
         return ModelResponse(
-            message=Message(role=Role.ASSISTANT, text=text, tool_calls=tuple(calls)),
-            finish_reason=_word(choice.get("finish_reason")),
+            message=_answer(text, calls, finish_reason),
+            finish_reason=finish_reason,
             usage=_usage(data.get("usage")),
-            model=_word(data.get("model")),
+            model=shown_word(data.get("model"), scrubber),
             request_id=request_id,
         )
     except (AttributeError, IndexError, KeyError, TypeError):
@@ -71,6 +87,7 @@ def parse_response(data: Any, *, request_id: str | None = None) -> ModelResponse
 class _BegunCall:
     """A tool call of which pieces have come."""
 
+    index: Any = None
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
@@ -79,10 +96,11 @@ class _BegunCall:
 class StreamedCompletion:
     """Puts a streamed answer together. Ends with ``[DONE]`` or a finish reason; anything else is a broken stream."""
 
-    def __init__(self, *, request_id: str | None = None) -> None:
+    def __init__(self, *, request_id: str | None = None, scrubber: Scrubber = _KNOWS_NOTHING) -> None:
         self._request_id = request_id
+        self._scrubber = scrubber
         self._text: list[str] = []
-        self._calls: dict[Any, _BegunCall] = {}  # in the order in which they began
+        self._calls: list[_BegunCall] = []
         self._finish_reason: str | None = None
         self._usage = TokenUsage()
         self._model: str | None = None
@@ -112,9 +130,9 @@ class StreamedCompletion:
         """
         if not self._done and self._finish_reason is None:
             raise ModelProtocolError("the stream ended before the answer was complete", request_id=self._request_id)
-        calls = tuple(_tool_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values())
+        calls = [_tool_call(call.id, call.name, "".join(call.arguments)) for call in self._calls]
         return ModelResponse(
-            message=Message(role=Role.ASSISTANT, text="".join(self._text), tool_calls=calls),
+            message=_answer("".join(self._text), calls, self._finish_reason),
             finish_reason=self._finish_reason,
             usage=self._usage,
             model=self._model,
@@ -122,14 +140,14 @@ class StreamedCompletion:
         )
 
     def _chunk(self, chunk: Mapping[str, Any]) -> str:
-        _refuse_error(chunk, self._request_id)
-        self._model = _word(chunk.get("model")) or self._model
+        _refuse_error(chunk, self._request_id, self._scrubber)
+        self._model = shown_word(chunk.get("model"), self._scrubber) or self._model
         if chunk.get("usage"):
             self._usage = _usage(chunk["usage"])
         if not chunk.get("choices"):
             return ""
         choice = chunk["choices"][0]
-        self._finish_reason = _word(choice.get("finish_reason")) or self._finish_reason
+        self._finish_reason = shown_word(choice.get("finish_reason"), self._scrubber) or self._finish_reason
         delta = choice.get("delta") or {}
         self._collect_calls(delta.get("tool_calls") or ())
         text = _text(delta.get("content")) or _text(delta.get("refusal"))
@@ -139,28 +157,50 @@ class StreamedCompletion:
     def _collect_calls(self, pieces: Iterable[Mapping[str, Any]]) -> None:
         for piece in pieces:
             call_id = _id(piece.get("id"))
-            call = self._calls.setdefault(self._place(piece, call_id), _BegunCall())
             function = piece.get("function") or {}
             name = _text(function.get("name"))
+            call = self._begun(piece.get("index"), call_id, name)
             call.id = call.id or call_id
             call.name += "" if name == call.name else name  # some services say it in every piece
             call.arguments.append(_arguments(function.get("arguments")))
 
-    def _place(self, piece: Mapping[str, Any], call_id: str) -> Any:
-        """Which call a piece belongs to. Services that give no index begin a call with a new id, or with a name."""
-        if piece.get("index") is not None:
-            return piece["index"]
-        if call_id:
-            return next((place for place, call in self._calls.items() if call.id == call_id), call_id)
-        begins = not self._calls or (piece.get("function") or {}).get("name")
-        return f"call {len(self._calls)}" if begins else next(reversed(self._calls))
+    def _begun(self, index: Any, call_id: str, name: str) -> _BegunCall:
+        """The call a piece belongs to, a new one if it begins one.
+
+        Services that give no index begin a call with a new id, or with a name; some give each call the same index.
+        """
+        for call in reversed(self._calls):
+            if index is not None:
+                belongs = call.index == index and (not call_id or not call.id or call.id == call_id)
+            else:
+                belongs = call.id == call_id if call_id else not name
+            if belongs:
+                return call
+        self._calls.append(_BegunCall(index=index))
+        return self._calls[-1]
 
 
-def error_message(data: Any) -> str:
+def error_message(data: Any, scrubber: Scrubber = _KNOWS_NOTHING) -> str:
     """Return the service's own words from an error answer, or a stand-in."""
     error = data.get("error") if isinstance(data, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
-    return message if isinstance(message, str) and message else "no reason given"
+    return shown_words(message if isinstance(message, str) else "", scrubber)
+
+
+def shown_words(text: str, scrubber: Scrubber) -> str:
+    """Return what a service says as one line: masked, then cut, because the beginning of a key is a secret too."""
+    return " ".join(scrubber.text(text).split())[:LONGEST_WORDS] or "no reason given"
+
+
+def shown_word(value: Any, scrubber: Scrubber) -> str | None:
+    """Return a word that gets logged, masked and cut; ``None`` for what is no text."""
+    return scrubber.text(value)[:LONGEST_WORD] if isinstance(value, str) and value else None
+
+
+def _answer(text: str, calls: Iterable[ToolCall], finish_reason: str | None) -> Message:
+    """An answer that was cut off asks for no tools: nobody knows whether the calls are whole."""
+    whole = () if finish_reason in _CUT_OFF else tuple(calls)
+    return Message(role=Role.ASSISTANT, text=text, tool_calls=whole)
 
 
 def _content(message: Message) -> Any:
@@ -201,9 +241,9 @@ def _usage(data: Any) -> TokenUsage:
     )
 
 
-def _refuse_error(data: Mapping[str, Any], request_id: str | None) -> None:
+def _refuse_error(data: Mapping[str, Any], request_id: str | None, scrubber: Scrubber) -> None:
     if data.get("error"):
-        raise ModelProtocolError(f"the service broke off: {error_message(data)}", request_id=request_id)
+        raise ModelProtocolError(f"the service broke off: {error_message(data, scrubber)}", request_id=request_id)
 
 
 # What services write beside the protocol's letter is taken where its meaning is certain. Anything else is a TypeError,
@@ -226,10 +266,6 @@ def _arguments(arguments: Any) -> str:
 
 def _id(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _word(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _count(value: Any) -> int:

@@ -50,10 +50,16 @@ class AgentError(Exception):
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
     def scrubbed(self, scrubber: Scrubber) -> Self:
-        """Mask the scrubber's secrets in message and hint too, and return the error itself."""
-        self.message = scrubber.text(self.message)
-        self.hint = None if self.hint is None else scrubber.text(self.hint)
+        """Mask the scrubber's secrets in every text of this error too, and return the error itself.
+
+        What it was raised in place of (``from None``) is forgotten: an error of requests knows the request's headers.
+        """
+        for name, value in vars(self).items():
+            if isinstance(value, str):
+                setattr(self, name, scrubber.text(value))
         self.args = (self.message,)
+        if self.__suppress_context__:
+            self.__context__ = None
         return self
 
 

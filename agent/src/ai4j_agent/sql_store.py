@@ -17,7 +17,7 @@ from .errors import AgentConfigError, SessionStoreError
 from .snapshot import AgentSessionSnapshot
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, Table
+    from sqlalchemy import URL, Connection, Engine, Table
 
 DEFAULT_TABLE = "ai4j_agent_session"
 LONGEST_SESSION_ID = 255
@@ -31,16 +31,22 @@ class SqlSessionStore:
     """Keeps snapshots in one table.
 
     Args:
-        database: A SQLAlchemy URL (``"postgresql+psycopg://host/db"``) or an engine of the host's.
+        database: A SQLAlchemy URL, as text (``"postgresql+psycopg://host/db"``) or made with ``URL.create``, which
+            takes a password as it is; or an engine of the host's.
         table: Name of the table.
         create_table: Create the table when it is missing.
+
+    Raises:
+        AgentConfigError: The URL is none, its driver is missing, or it keeps nothing.
     """
 
-    def __init__(self, database: str | Engine, *, table: str = DEFAULT_TABLE, create_table: bool = True) -> None:
+    def __init__(self, database: str | URL | Engine, *, table: str = DEFAULT_TABLE, create_table: bool = True) -> None:
         if not _TABLE_NAME.fullmatch(table):
             raise AgentConfigError(f"table must match {_TABLE_NAME.pattern}, got {table!r}")
-        self._owned = isinstance(database, str)
-        self._engine = _engine(database) if isinstance(database, str) else database
+        from sqlalchemy import URL
+
+        self._owned = isinstance(database, str | URL)
+        self._engine = _engine(database) if isinstance(database, str | URL) else database
         self._table = _table(table)
         self._missing = create_table
         self._lock = threading.Lock()
@@ -50,17 +56,26 @@ class SqlSessionStore:
         """Return a store in a SQLite file that only its owner may read.
 
         Raises:
+            AgentConfigError: It is the name of SQLite's database in memory.
             SessionStoreError: The file cannot be created or opened.
         """
+        from sqlalchemy import URL
+
+        url = URL.create("sqlite", database=os.fspath(path))  # never as text: "?" and "%" are names as good as any
+        _require_kept(url)
         location = Path(path)
         try:
             os.close(os.open(location, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite would create it readable for all
         except OSError as error:
             raise SessionStoreError(f"could not open session database {location.name}: {error.strerror}") from error
-        return cls(f"sqlite:///{location}", table=table)
+        return cls(url, table=table)
 
     def __repr__(self) -> str:
-        return f"SqlSessionStore({self._engine.url.render_as_string(hide_password=True)!r})"
+        from sqlalchemy import URL
+
+        url = self._engine.url  # anything else in it may be a credential
+        shown = URL.create(url.drivername, host=url.host, port=url.port, database=url.database)
+        return f"SqlSessionStore({shown.render_as_string()!r})"
 
     def save(self, snapshot: AgentSessionSnapshot) -> None:
         """Insert or replace the session's row in one transaction.
@@ -129,11 +144,11 @@ class SqlSessionStore:
             with self._engine.begin() as connection:
                 return work(connection)
         except SQLAlchemyError as error:
-            kind = type(getattr(error, "orig", None) or error).__name__
-            # The driver's text may quote the row or the connection string.
-            raise SessionStoreError(f"could not {operation} session: the database raised {kind}") from None
+            problem = f"the database raised {type(getattr(error, 'orig', None) or error).__name__}"
         except ValueError:  # the driver's, for text that the database cannot hold: lone surrogates, NUL
-            raise SessionStoreError(f"could not {operation} session: the database cannot hold such an id") from None
+            problem = "the database cannot hold such an id"
+        # Raised out here, so that the driver's error is not kept: it may quote the row or the connection string.
+        raise SessionStoreError(f"could not {operation} session: {problem}")
 
     def _ensure_table(self) -> None:
         with self._lock:
@@ -152,18 +167,34 @@ class SqlSessionStore:
                 raise
 
 
-def _engine(url: str) -> Engine:
-    from sqlalchemy import create_engine
+def _engine(database: str | URL) -> Engine:
+    from sqlalchemy import create_engine, make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
     try:
-        return create_engine(url, hide_parameters=True, pool_pre_ping=True)  # a restarted server is no failed save
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        # The URL may hold a password, and so may the error's text.
+        url = make_url(database)
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)  # a restarted server is no failed save
+    except (ArgumentError, NoSuchModuleError, ImportError, TypeError, ValueError) as error:
+        problem = type(error).__name__
+    else:
+        _require_kept(url)
+        if url.host is None or "@" not in f"{url.host}/{url.database}":
+            return engine
+        problem = 'an "@" in its host or database'  # a password with "@" or "/" in it: half of it is the host now
+    # Raised out here, so that the error is not kept: the URL may hold a password, and so may its text.
+    raise AgentConfigError(
+        f"database is no usable SQLAlchemy URL: {problem}",
+        hint="write for instance sqlite:///sessions.db, percent-encode a password or pass URL.create(...), and "
+        "install the database's driver",
+    )
+
+
+def _require_kept(url: URL) -> None:
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise AgentConfigError(
-            f"database is no usable SQLAlchemy URL: {type(error).__name__}",
-            hint="write for instance sqlite:///sessions.db, and install the database's driver",
-        ) from None
+            "database must be a file: SQLite in memory gives each thread a database of its own, and keeps none",
+            hint="use MemorySessionStore, or name a file",
+        )
 
 
 def _table(name: str) -> Table:

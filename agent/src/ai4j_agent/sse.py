@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+
 from .errors import ModelProtocolError
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -12,12 +14,12 @@ class SseDecoder:
 
     def __init__(self, *, longest_line: int = LONGEST_LINE) -> None:
         self._longest_line = longest_line
-        self._begun: list[
-            bytes
-        ] = []  # pieces of a line whose end has not come; joined once, or a long line takes for ever
+        # Pieces of a line whose end has not come; joined once, or a long line takes for ever.
+        self._begun: list[bytes] = []
         self._begun_bytes = 0
         self._data: list[str] = []
         self._after_return = False
+        self._at_start = True
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the data of the events that `chunk` completes.
@@ -54,6 +56,8 @@ class SseDecoder:
         return line
 
     def _line(self, line: bytes) -> str | None:
+        if self._at_start:
+            line, self._at_start = line.removeprefix(codecs.BOM_UTF8), False
         if not line:
             data, self._data = self._data, []
             return "\n".join(data) if data else None

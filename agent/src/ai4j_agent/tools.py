@@ -306,15 +306,15 @@ def parsed_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Any]:
     if not isinstance(arguments, dict):
         raise ToolError(f"arguments must be a JSON object, got {type(arguments).__name__}")
     known: Mapping[str, Any] = tool.parameters.get("properties", {})
-    missing = [name for name in tool.parameters.get("required", ()) if arguments.get(name) is None]
+    schemas = {name: schema for name, schema in known.items() if isinstance(schema, Mapping)}  # `true` allows anything
+    simple = {name for name, schema in schemas.items() if isinstance(schema.get("type"), str)}
+    given = {name: value for name, value in arguments.items() if value is not None or name not in simple}
+    missing = [name for name in tool.parameters.get("required", ()) if name not in given]
     unknown = [name for name in arguments if name not in known]
     if missing:
         raise ToolError(f"missing arguments: {', '.join(missing)}")
     if unknown and tool.parameters.get("additionalProperties") is False:
         raise ToolError(f"unknown arguments: {', '.join(unknown)}; known are: {', '.join(known) or 'none'}")
-    schemas = {name: schema for name, schema in known.items() if isinstance(schema, Mapping)}  # `true` allows anything
-    simple = {name for name, schema in schemas.items() if isinstance(schema.get("type"), str)}
-    given = {name: value for name, value in arguments.items() if value is not None or name not in simple}
     for name, value in given.items():
         check_value(name, value, schemas.get(name, {}))
     return given
@@ -327,6 +327,7 @@ _PYTHON_TYPES: Mapping[Any, type | tuple[type, ...]] = {
     "boolean": bool,
     "array": list,
     "object": dict,
+    "null": type(None),
 }
 
 
@@ -336,13 +337,19 @@ def check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:
     Raises:
         ToolError: It is something else.
     """
-    kind = schema.get("type")
-    expected = _PYTHON_TYPES.get(kind) if isinstance(kind, str) else None
-    wrong_boolean = isinstance(value, bool) and kind in ("integer", "number")
-    if expected is not None and (wrong_boolean or not isinstance(value, expected)):
-        raise ToolError(f"{name} must be of type {kind}, got {json.dumps(value)[:100]}")
+    kinds = schema.get("type")
+    allowed = kinds if isinstance(kinds, list | tuple) else [kinds]
+    if not any(_is_of_type(value, kind) for kind in allowed):
+        raise ToolError(f"{name} must be of type {' or '.join(map(str, allowed))}, got {json.dumps(value)[:100]}")
     if "enum" in schema and value not in schema["enum"]:
         raise ToolError(f"{name} must be one of {', '.join(map(str, schema['enum']))}; got {value!r}")
+
+
+def _is_of_type(value: Any, kind: Any) -> bool:
+    expected = _PYTHON_TYPES.get(kind) if isinstance(kind, str) else None
+    if expected is None:  # no type given, or none we know: the tool's to check
+        return True
+    return isinstance(value, expected) and not (isinstance(value, bool) and kind in ("integer", "number"))
 
 
 def output_text(value: Any) -> str:

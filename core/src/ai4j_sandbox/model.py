@@ -20,7 +20,7 @@ from typing import Any
 from .arguments import require_whole
 from .errors import SandboxConfigError
 from .frozen import EMPTY, empty_mapping, freeze, type_name
-from .redaction import mask_value
+from .redaction import mask_message, mask_value
 
 DEFAULT_OUTPUT_LIMIT_BYTES = 10 * 1024 * 1024
 """What a result keeps of each stream unless the command says otherwise."""
@@ -109,11 +109,10 @@ class SandboxSpec:
         _set(self, "config", _any_map("spec.config", self.config))
 
     def __repr__(self) -> str:
-        parts = (f"{item.name}={mask_value(getattr(self, item.name))!r}" for item in fields(self) if item.repr)
-        return f"SandboxSpec({', '.join(parts)})"
+        return _masked_repr(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SandboxCommand:
     """One command to run (seed 1 section 2).
 
@@ -160,6 +159,9 @@ class SandboxCommand:
         require_whole("output_limit_bytes", self.output_limit_bytes, minimum=0)
         if not isinstance(self.terminal, TerminalSize | None):
             raise SandboxConfigError(f"terminal must be a TerminalSize, got {type_name(self.terminal)}")
+
+    def __repr__(self) -> str:
+        return _masked_repr(self)
 
     @property
     def stdin_bytes(self) -> bytes:
@@ -437,6 +439,15 @@ class SandboxSummary:
 
 def _set(instance: object, name: str, value: object) -> None:
     object.__setattr__(instance, name, value)
+
+
+def _masked_repr(instance: SandboxSpec | SandboxCommand) -> str:
+    parts: list[str] = []
+    for item in fields(instance):
+        value = getattr(instance, item.name)
+        if item.repr:
+            parts.append(f"{item.name}={mask_value(value) if isinstance(value, Mapping) else value!r}")
+    return mask_message(f"{type(instance).__name__}({', '.join(parts)})")
 
 
 def _stripped(name: str, value: object) -> str | None:

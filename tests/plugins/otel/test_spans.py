@@ -211,6 +211,18 @@ def test_no_span_holds_anything_that_was_said(recorder: Recorder) -> None:
     assert "private-words" not in everything
 
 
+def test_a_secret_in_the_hosts_own_names_is_masked(recorder: Recorder) -> None:
+    token = "ghp_" + "a1B2" * 9
+
+    with FakeProvider(SCRIPT).create_session(SandboxSpec(provider_id="fake", profile=f"p-{token}")) as one:
+        one.execute(SandboxCommand(command="make", command_id=f"https://u:{CANARY}@host/1"))
+
+    command, session = recorder.finished
+    assert attributes(session)["profile"] == "p-[redacted]"
+    assert attributes(command)["command.id"] == "https://[redacted]@host/1"
+    assert_no_secret(command.to_json(), session.to_json())
+
+
 def test_the_plugin_is_found_by_its_entry_point_and_installed_with_pip_alone() -> None:
     code = """
 from opentelemetry import trace

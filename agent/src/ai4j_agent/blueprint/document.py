@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ai4j_agent.errors import BlueprintLoadError
+from ai4j_sandbox.redaction import escape_controls
 
 if TYPE_CHECKING:
     import yaml
@@ -21,12 +22,15 @@ LONGEST_BYTES = 4 * LONGEST_DOCUMENT
 
 MOST_VALUES = 20_000
 DEEPEST_LEVEL = 50
+LONGEST_NUMBER = 100
+"""Reading one takes more than time in proportion: ``1:1:1…`` counts in sixties."""
 
 _MERGE = "tag:yaml.org,2002:merge"
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _PLAIN = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
 )
+_NUMBERS = frozenset(("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +119,16 @@ class _Walk:
             raise invalid("merge keys are not supported", line)
         key = self._scalar(node) if isinstance(node, yaml.ScalarNode) and node.tag in _PLAIN else None
         if not isinstance(key, str):
-            raise BlueprintLoadError("blueprint.type.key", f"{path} contains a non-string key (line {line})", line=line)
+            problem = f"{escape_controls(path)} contains a non-string key (line {line})"
+            raise BlueprintLoadError("blueprint.type.key", problem, line=line)
         return key
 
     def _scalar(self, node: yaml.Node) -> Any:
         self._characters_left -= len(node.value)
         if self._characters_left < 0:
             raise invalid(f"unfolds to more than {LONGEST_DOCUMENT} characters", node.start_mark.line + 1)
+        if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+            raise invalid(f"a number longer than {LONGEST_NUMBER} characters", node.start_mark.line + 1)
         if node.tag == _TIMESTAMP:
             return node.value
         try:

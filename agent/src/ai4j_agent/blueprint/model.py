@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -18,6 +19,8 @@ APPROVALS = ("always", "safe", "never", "manual", "auto", "deny")
 WORKFLOW_MODES = ("react", "codeact")
 
 _ADDRESS_WORDS = ("url", "uri", "host", "domain", "endpoint", "proxy", "origin", "address")
+_UNREADABLE = "an unreadable address"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _SPEC_KEYS = frozenset(("image", "workspaceId", "labels"))
 
 
@@ -111,12 +114,9 @@ class BlueprintSandbox(_Frozen):
     config: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
     def addresses(self) -> dict[str, str]:
-        """Return the settings that name an address: key to origin, or to the bare name where it is no URL."""
-        return {
-            key: _address(value)
-            for key, value in self.config.items()
-            if isinstance(value, str) and key not in _SPEC_KEYS and _names_address(key, value)
-        }
+        """Return the settings that name an address, however deep they lie: path to origin, or to the bare name."""
+        settings = {key: value for key, value in self.config.items() if key not in _SPEC_KEYS}
+        return {path: _address(text) for path, key, text in _texts(settings) if _names_address(key, text)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -211,17 +211,34 @@ class AgentBlueprint(_Frozen):
 
     def _require_allowed(self, sandbox: BlueprintSandbox, allowed: frozenset[str]) -> None:
         for key, address in sandbox.addresses().items():
-            if address not in allowed:
+            if address not in allowed or address == _UNREADABLE:
                 path = f"$.sandbox.config.{key}"
                 raise BlueprintRefusedError(
                     "blueprint.sandbox.address.refused",
                     f"{path} names {address}, which could then be sent the host's credential",
-                    hint=f"pass allowed_origins=[{address!r}] if you trust that address",
+                    hint="write scheme, host and port, without a user"
+                    if address == _UNREADABLE
+                    else f"pass allowed_origins=[{address!r}] if you trust that address",
                     line=self.lines.get(path),
                 )
 
 
 WHERE_SECRETS_BELONG = "keep secrets in the environment of the host"
+
+
+def _texts(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every text in nested settings: its path, the key it stands under, and itself. A key may be an address too."""
+    if isinstance(value, str):
+        yield path, key, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            below = f"{path}.{name}" if path else str(name)
+            if "://" in str(name):
+                yield below, key, str(name)
+            yield from _texts(item, below, str(name))
+    elif isinstance(value, Sequence):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{path}[{index}]", key)
 
 
 def _names_address(key: str, value: str) -> bool:
@@ -231,7 +248,11 @@ def _names_address(key: str, value: str) -> bool:
 
 def _address(value: str) -> str:
     text = value.strip()
+    if "://" not in text and "@" in text:  # before the "@" may be a password
+        return _UNREADABLE
+    if "://" in text and not _URL.fullmatch(text):
+        return _UNREADABLE
     try:
         return origin_of(text.lower()) if "://" in text else text.lower()
     except ValueError:
-        return "an unreadable address"
+        return _UNREADABLE

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from ai4j_agent.errors import BlueprintLoadError
+from ai4j_sandbox.redaction import escape_controls, fold_key
 
 from .document import LONGEST_BYTES, LONGEST_DOCUMENT, YamlDocument, invalid, parse_yaml
 from .model import (
@@ -73,8 +74,8 @@ def _text_of(stream: BinaryIO) -> str:
 
 def _nearest(key: str, names: Sequence[str]) -> str | None:
     """The known key that may have been meant, however it is written: ``SANDBOX`` is none of ours, and not far off."""
-    by_folded = {name.casefold(): name for name in names}
-    nearest = difflib.get_close_matches(key.strip().casefold(), by_folded, n=1)
+    by_folded = {fold_key(name): name for name in names}
+    nearest = difflib.get_close_matches(fold_key(key), by_folded, n=1)
     return by_folded[nearest[0]] if nearest else None
 
 
@@ -97,7 +98,7 @@ class _Reader:
             plugins=self._each(data, "$.plugins", self._plugin),
             tools=self._each(data, "$.tools", self._tool),
             session=self._optional(data, "$.session", self._session),
-            sandbox=self._optional(data, "$.sandbox", self._sandbox),
+            sandbox=self._sandbox(data["sandbox"], "$.sandbox") if "sandbox" in data else None,
             workflow=self._optional(data, "$.workflow", self._workflow),
             extensions=self._map(data.get("extensions"), "$.extensions"),
             unknown_keys=tuple(self._unknown),
@@ -259,7 +260,8 @@ class _Reader:
     def _wrong(self, kind: str, path: str, expected: str) -> BlueprintLoadError:
         line = self._document.lines.get(path)
         where = f" (line {line})" if line else ""
-        return BlueprintLoadError(f"blueprint.type.{kind}", f"{path} must be {expected}{where}", line=line)
+        problem = f"{escape_controls(path)} must be {expected}{where}"
+        return BlueprintLoadError(f"blueprint.type.{kind}", problem, line=line)
 
 
 def number_or_none(value: Any) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ai4j_sandbox.redaction import mask_text
+from ai4j_sandbox.redaction import escape_controls, mask_text
 
 
 class BlueprintSeverity(StrEnum):
@@ -34,7 +34,7 @@ class BlueprintIssue:
 
     def __post_init__(self) -> None:
         for name in ("path", "message"):
-            object.__setattr__(self, name, mask_text(getattr(self, name)))
+            object.__setattr__(self, name, escape_controls(mask_text(getattr(self, name))))
 
     def __str__(self) -> str:
         where = f"line {self.line}, " if self.line else ""

@@ -6,9 +6,10 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from enum import IntEnum
 from typing import Any
 
-from ai4j_sandbox.redaction import STRICT, RedactionPolicy, mask_text
+from ai4j_sandbox.redaction import STRICT, RedactionPolicy, fold_key, is_sensitive_key, mask_text
 
 from .model import APPROVALS, VERSION_1, WHERE_SECRETS_BELONG, WORKFLOW_MODES, AgentBlueprint
 from .report import BlueprintIssue, BlueprintReport, BlueprintSeverity
@@ -18,6 +19,12 @@ _RESTRICTING = re.compile(r"\$\.(sandbox|workflow|tools\[\d+\])\.")
 
 _ID = re.compile(r"[A-Za-z0-9._-]+")
 _NUMBER = re.compile(r"[0-9.]+")
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=(.+)", re.DOTALL)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+# In a label these are no secrets by the contract. A document has no need of them, and a host can allow a name.
+_SECRET_ENDINGS = ("pwd", "passphrase", "passcode")
+_SECRET_LAST_WORDS = ("pass", "auth")
 
 
 def validate(blueprint: AgentBlueprint | None, *, policy: RedactionPolicy = STRICT) -> BlueprintReport:
@@ -106,7 +113,13 @@ def _session(blueprint: AgentBlueprint) -> Iterator[BlueprintIssue]:
 
 def _sandbox(blueprint: AgentBlueprint) -> Iterator[BlueprintIssue]:
     sandbox = blueprint.sandbox
-    if sandbox is None or not sandbox.enabled:
+    if sandbox is None:
+        return
+    misspelt = any(key.path.startswith("$.sandbox.") and key.nearest == "enabled" for key in blueprint.unknown_keys)
+    if sandbox.enabled is None and not misspelt:  # a misspelt one is an error of its own
+        message = "is declared but not enabled, so there will be none; write enabled: true, or false if that is meant"
+        yield _warning(blueprint, "$.sandbox", "blueprint.sandbox.enabled.missing", message)
+    if not sandbox.enabled:
         return
     if sandbox.provider is None and sandbox.profile is None:
         message = "sandbox.provider or sandbox.profile is required when sandbox.enabled is true"
@@ -165,20 +178,51 @@ def _camel_case(name: str) -> str:
     return re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
-def _secrets(value: Any, path: str, policy: RedactionPolicy, named: bool = False) -> Iterator[tuple[str, str]]:
+class _Named(IntEnum):
+    """What the keys above a value say about it."""
+
+    NOTHING = 0
+    SECRET_TEXT = 1  # numbers are none: ``maxTokens: 8192``
+    SECRET = 2
+
+
+def _secrets(
+    value: Any, path: str, policy: RedactionPolicy, named: _Named = _Named.NOTHING
+) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        if named and value.strip() and not _NUMBER.fullmatch(value.strip()):
+        assigned = _ASSIGNMENT.fullmatch(value)
+        if _is_secret(value, named) or (assigned and _is_secret(assigned[2], _meaning(assigned[1], policy))):
             yield path, "a value under a name that is kept for secrets"
         elif mask_text(value) != value:
             yield path, "something that looks like a secret"
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if named is _Named.SECRET:
+            yield path, "a number under a name that is kept for secrets"
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if mask_text(key) != key:
                 yield f"{path}.{key}", "a key that looks like a secret"
-            yield from _secrets(item, f"{path}.{key}", policy, named or policy.is_sensitive(key))
+            yield from _secrets(item, f"{path}.{key}", policy, max(named, _meaning(key, policy)))
     elif isinstance(value, Iterable):
         for index, item in enumerate(value):
             yield from _secrets(item, f"{path}[{index}]", policy, named)
+
+
+def _is_secret(text: str, named: _Named) -> bool:
+    number = _NUMBER.fullmatch(text.strip())
+    return bool(text.strip()) and (named is _Named.SECRET or (named is _Named.SECRET_TEXT and not number))
+
+
+def _meaning(key: str, policy: RedactionPolicy) -> _Named:
+    if key in policy.allowed_names:
+        return _Named.NOTHING
+    folded = fold_key(key)
+    words = [word.lower() for word in _WORD.findall(key)]
+    if folded.endswith(_SECRET_ENDINGS) or (words and words[-1] in _SECRET_LAST_WORDS):
+        return _Named.SECRET
+    if not is_sensitive_key(key):
+        return _Named.NOTHING
+    return _Named.SECRET if is_sensitive_key(folded.replace("tokens", "")) else _Named.SECRET_TEXT
 
 
 # --- issues ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Rules:
 
 * Nothing of an event's text or data becomes an attribute, however it was masked: only its kind and its figures.
+* Ids and profiles may be the host's own words: what looks like a secret in them is masked.
 * Sessions whose end is never seen are bounded in number, and ended when the process exits.
 * An error of a command may be its end, or be followed by it (artifacts that could not be collected). Its span is
   ended with the command's end or, at the time of the error, with its session.
@@ -20,6 +21,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, StatusCode, Tracer
 
 from ai4j_sandbox import AgentSessionSandboxBinding, OutputStream, SandboxEvent, SandboxEventType
+from ai4j_sandbox.redaction import mask_text
 
 MOST_OPEN_SESSIONS = 10_000
 
@@ -172,7 +174,7 @@ def _end(session: _OpenSession, at: int | None = None) -> None:
 def _set(span: Span, **facts: str | int | bool | None) -> None:
     for name, value in facts.items():
         if value is not None:
-            span.set_attribute(f"{_PREFIX}.{name}", value)
+            span.set_attribute(f"{_PREFIX}.{name}", mask_text(value) if isinstance(value, str) else value)
 
 
 def _key(event: SandboxEvent, binding: AgentSessionSandboxBinding) -> tuple[str | None, str | None]:
