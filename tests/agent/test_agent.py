@@ -25,6 +25,7 @@ from ai4j_agent import (
     FunctionPolicy,
     Interception,
     MemorySessionStore,
+    ModelClientError,
     ModelRequest,
     ModelResponse,
     ModelTimeoutError,
@@ -57,7 +58,7 @@ from ai4j_sandbox import (
 from ai4j_sandbox.testing import FakeProvider, FakeResult
 from ai4j_sandbox.testing.fake import FAKE_INFO
 from support.scripted_model import ScriptedModel, call
-from support.secrets import CANARY
+from support.secrets import CANARY, assert_no_secret, everything_said
 
 INFO_HERE = replace(FAKE_INFO, provider_id="docker", location=SandboxLocation.THIS_MACHINE)
 """A third party's provider whose sandboxes run on this machine."""
@@ -223,10 +224,11 @@ def test_a_model_that_is_too_slow_for_the_limit_ends_the_run_in_time() -> None:
     assert agent(Slow("x"), limits=AgentLimits(timeout_seconds=0.05)).run("go").stop_reason is StopReason.TIMEOUT
 
 
-def test_an_answer_the_model_could_not_finish_is_told_apart() -> None:
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_an_answer_the_model_could_not_finish_is_told_apart(reason: str) -> None:
     class Short(ScriptedModel):
         def complete(self, request: Any, **options: Any) -> Any:
-            return replace(super().complete(request, **options), finish_reason="length")
+            return replace(super().complete(request, **options), finish_reason=reason)
 
     result = agent(Short("half an ans")).run("go")
 
@@ -888,3 +890,18 @@ def test_a_provider_that_runs_on_this_machine_is_no_remote_one() -> None:
     agent(ScriptedModel(call("bash", command="ls"), "ok"), sandbox_provider=provider, approve=approve).run("go")
 
     assert seen == ["SANDBOX"]
+
+
+def test_what_the_session_protects_is_masked_in_an_error_that_quotes_it() -> None:
+    class Quoting(ScriptedModel):
+        def complete(self, request: Any, **options: Any) -> Any:
+            raise ModelClientError(f"cannot use {CANARY}", hint=f"not {CANARY}")
+
+    asking = agent(Quoting("x"))
+    session = asking.new_session()
+    session.protect(CANARY)
+
+    with pytest.raises(ModelClientError, match=r"cannot use \[redacted\]") as caught:
+        asking.run("go", session=session)
+
+    assert_no_secret(everything_said(caught.value))

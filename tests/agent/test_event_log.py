@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -280,3 +281,21 @@ def test_a_payload_the_caller_changes_later_raises_no_false_alarm() -> None:
     payload["list"].append(2)
 
     assert log.verify().valid
+
+
+def test_no_secret_is_lost_when_threads_tell_theirs_at_the_same_time() -> None:
+    log = AgentEventLog()
+    secrets = [f"{number}{CANARY}" * 20 for number in range(8)]
+    ready = threading.Barrier(len(secrets))
+
+    def tell(secret: str) -> None:
+        ready.wait()
+        log.protect(secret)
+
+    threads = [threading.Thread(target=tell, args=(secret,)) for secret in secrets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {log.scrubber.text(secret) for secret in secrets} == {"[redacted]"}

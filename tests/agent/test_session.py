@@ -726,6 +726,30 @@ def test_a_sandbox_the_session_made_stays_its_own_when_it_is_bound_once_more() -
     assert [sandbox.alive for sandbox in provider.sandboxes.values()] == [False]
 
 
+def test_the_summary_of_the_sandbox_at_hand_does_not_take_it_away() -> None:
+    provider = FakeProvider()
+
+    with planned(provider) as session:
+        sandbox = session.open_sandbox()
+        assert session.sandbox_binding is not None
+        session.bind_sandbox(session.sandbox_binding)
+        assert session.open_sandbox() is sandbox
+
+    assert [made.alive for made in provider.sandboxes.values()] == [False]
+
+
+@pytest.mark.parametrize("status", ["bogus", 3, None, object()])
+def test_what_is_no_status_is_refused_and_not_noted(status: Any) -> None:
+    with planned(FakeProvider()) as session:
+        session.open_sandbox()
+        before = len(session.event_log.entries)
+
+        with pytest.raises(AgentConfigError, match="status must be a SandboxStatus"):
+            session.update_sandbox_status(status)
+
+        assert len(session.event_log.entries) == before
+
+
 def test_another_handle_to_the_sandbox_is_the_hosts() -> None:
     provider = FakeProvider()
     with resumed(provider) as session:

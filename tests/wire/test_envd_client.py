@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -160,7 +161,14 @@ def test_sign_in_page_is_neither_a_file_nor_health(stub: EnvdStub) -> None:
         stub.client().health()
 
 
-@pytest.mark.parametrize("status", [202, 204, 205])
+def test_packed_answer_is_not_taken_for_the_file(stub: EnvdStub) -> None:
+    stub.refusals["files"] = Reply(headers={"Content-Encoding": "gzip"}, body=gzip.compress(b"hello"))
+
+    with pytest.raises(SandboxProtocolError, match="a file was expected"):
+        stub.client().read_file("/a")
+
+
+@pytest.mark.parametrize("status", [202, 204, 205, 206])
 def test_answer_without_content_is_no_empty_file(stub: EnvdStub, status: int) -> None:
     stub.refusals["files"] = Reply(status=status)
 

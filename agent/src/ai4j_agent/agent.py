@@ -25,7 +25,14 @@ from ai4j_sandbox.frozen import empty_mapping, freeze
 from ai4j_sandbox.redaction import Scrubber
 
 from .conversation import Message, Role, ToolCall
-from .errors import AgentConfigError, AgentControlFlowError, AgentError, ModelTimeoutError, SessionStoreError
+from .errors import (
+    AgentConfigError,
+    AgentControlFlowError,
+    AgentError,
+    ModelClientError,
+    ModelTimeoutError,
+    SessionStoreError,
+)
 from .event import AgentEventType
 from .event_log import AgentEventLog
 from .model_client import ModelClient, ModelRequest, ModelResponse, TextCallback, TokenUsage
@@ -39,10 +46,11 @@ from .tools import ToolResult
 from .workflow import ReactWorkflow, Workflow
 
 _log = logging.getLogger(__name__)
+_CUT_OFF = frozenset(("length", "content_filter"))
 
 
 class StopReason(StrEnum):
-    """Why a run ended. ``CUT_OFF`` is an answer that the model's own length limit ended."""
+    """Why a run ended. ``CUT_OFF`` is an answer that the model's own length limit, or its service's filter, ended."""
 
     ANSWERED = "answered"
     CUT_OFF = "cut_off"
@@ -326,7 +334,7 @@ class _Run:
             self._said = response.message.text or self._said
             if not response.message.tool_calls:
                 self._tell(AgentEventType.STEP_END, f"step {self._steps}")
-                return StopReason.CUT_OFF if response.finish_reason == "length" else StopReason.ANSWERED
+                return StopReason.CUT_OFF if response.finish_reason in _CUT_OFF else StopReason.ANSWERED
             reason = self._answer_calls({})
             self._tell(AgentEventType.STEP_END, f"step {self._steps}")
             if reason:
@@ -339,9 +347,13 @@ class _Run:
         request = self._request()
         sizes = {"model": request.model, "messages": len(request.messages), "tools": len(request.tools)}
         self._tell(AgentEventType.MODEL_REQUEST, f"model {request.model}", sizes)
-        answer = self._agent.model_client.complete(
-            request, on_text=self._on_text, on_retry=self._retrying, deadline=self._deadline
-        )
+        try:
+            answer = self._agent.model_client.complete(
+                request, on_text=self._on_text, on_retry=self._retrying, deadline=self._deadline
+            )
+        except ModelClientError as error:  # a service quotes what it was sent
+            error.scrubbed(self._session.scrubber)
+            raise
         response = self._agent.workflow.response(answer)
         self._usage += response.usage
         self._session.remember(response.message)

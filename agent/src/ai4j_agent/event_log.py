@@ -112,7 +112,8 @@ class AgentEventLog:
 
     def protect(self, *secrets: str) -> None:
         """Mask these values in every event from now on."""
-        self._scrubber = self._scrubber.with_secrets(secrets)
+        with self._lock:
+            self._scrubber = self._scrubber.with_secrets(secrets)
 
     def append(self, event: AgentEvent) -> AgentSessionEvent:
         """Mask, number, time and seal an event; return it as it was recorded."""

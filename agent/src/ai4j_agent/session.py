@@ -190,7 +190,13 @@ class AgentSession:
         )
 
     def update_sandbox_status(self, status: SandboxStatus) -> Self:
-        """Note a new status; nothing happens without a binding."""
+        """Note a new status; nothing happens without a binding.
+
+        Raises:
+            AgentConfigError: It is no `SandboxStatus`.
+        """
+        if not isinstance(status, SandboxStatus):
+            raise AgentConfigError(f"status must be a SandboxStatus, got {type(status).__name__}")
         with self._lock:
             if self._binding is None:
                 return self
@@ -318,6 +324,8 @@ class AgentSession:
             with self._lock:
                 if same and previous is not None:
                     binding = replace(binding, bound_at=previous.bound_at, updated_at=self._clock())
+                if same and sandbox is None:
+                    sandbox = self._sandbox  # a summary of the sandbox at hand does not take it away
                 # Our own handle bound once more stays ours; another handle, also to the same sandbox, is the host's.
                 self._owns_sandbox = owned or (self._owns_sandbox and sandbox is self._sandbox)
                 self._binding, self._sandbox = binding, sandbox

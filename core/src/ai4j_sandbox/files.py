@@ -274,18 +274,22 @@ class SandboxFiles(ABC):
             SandboxNotFoundError: No such path in the sandbox.
             SandboxFileError: A name would leave the destination, or the source is neither file nor directory.
         """
-        info = self.stat(source)
-        if info.kind is FileKind.DIRECTORY:
-            target = Path(destination)
-            target.mkdir(parents=True, exist_ok=True)
-            for entry in self.list(source):
-                if entry.kind in (FileKind.FILE, FileKind.DIRECTORY):
-                    self.download(posixpath.join(source, entry.name), target / safe_name(entry.name))
-            return
-        if info.kind is FileKind.OTHER:
-            raise SandboxFileError(f"{source!r} is neither a file nor a directory", path=source)
-        executable = bool((info.mode or 0) & _EXECUTABLE)
-        save_atomically(self.read_chunks(source), Path(destination), executable=executable)
+        pending = [(source, Path(destination))]  # not a call in a call: the depth is the sandbox's to choose
+        while pending:
+            path, target = pending.pop()
+            info = self.stat(path)
+            if info.kind is FileKind.DIRECTORY:
+                target.mkdir(parents=True, exist_ok=True)
+                pending += [
+                    (posixpath.join(path, entry.name), target / safe_name(entry.name))
+                    for entry in reversed(self.list(path))
+                    if entry.kind in (FileKind.FILE, FileKind.DIRECTORY)
+                ]
+            elif info.kind is FileKind.OTHER:
+                raise SandboxFileError(f"{path!r} is neither a file nor a directory", path=path)
+            else:
+                executable = bool((info.mode or 0) & _EXECUTABLE)
+                save_atomically(self.read_chunks(path), target, executable=executable)
 
 
 def content_chunks(content: Content) -> Iterator[bytes]:

@@ -46,7 +46,6 @@ from .http import HttpClient
 from .message import Body, HttpLimits, excerpt, media_type
 
 _CODEC_BY_TYPE = {codec.stream_type: codec for codec in Codec}
-_WITH_CONTENT = frozenset((200, 206))
 _SLOWEST_READER_SECONDS = 24 * 3600.0  # a command may leave its input unread for as long as it runs
 _VERSION = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-+].*)?")
 _CONTENT_REFUSED = frozenset((415, 501))
@@ -242,7 +241,8 @@ class EnvdClient:
         )
         # A file may well be HTML; but envd sends none without this header, and sign-in pages have no reason to.
         page = media_type(response.headers) == "text/html" and "content-disposition" not in response.headers
-        if page or response.status not in _WITH_CONTENT:
+        packed = response.headers.get("content-encoding", "identity").lower() not in ("", "identity")
+        if page or packed or response.status != 200:  # only what was asked for: the whole file, as it is
             raise _not_from_envd(response, "a file")
         return self._download(response, deadline)
 
