@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from ai4j_cli.parameters import Upload, as_typed, pair, seconds, size, upload, variable
+from ai4j_cli.address import SandboxAddress, sandbox_address
+from ai4j_cli.parameters import Upload, as_typed, pair, provider_name, seconds, size, upload, variable
+from ai4j_cli.spec_options import provider_of_environment
 
 
 def test_a_file_keeps_its_name_and_a_directory_goes_to_the_default_directory(tmp_path):
@@ -62,3 +64,17 @@ def test_a_word_is_what_was_typed_whatever_the_locale_made_of_it():
 
     assert (as_typed(in_ascii), as_typed("—".encode().decode("ascii", "surrogateescape"))) == ("—", "—")
     assert as_typed(undecodable) == undecodable
+
+
+@pytest.mark.parametrize(
+    ("text", "provider_id"), [("cube", "cubesandbox"), ("Cube", "cubesandbox"), ("e2b", "e2b"), ("cubes", "cubes")]
+)
+def test_a_provider_may_be_called_by_its_other_name(text, provider_id):
+    assert provider_name(text) == provider_id
+
+
+def test_the_other_name_counts_in_addresses_and_in_the_environment_too(monkeypatch):
+    monkeypatch.setenv("AI4J_SANDBOX_PROVIDER", " cube ")
+
+    assert sandbox_address("cube/abc") == SandboxAddress(session_id="abc", provider_id="cubesandbox")
+    assert provider_of_environment() == "cubesandbox"

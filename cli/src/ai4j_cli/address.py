@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from .parameters import as_typed, word
+from .parameters import as_typed, provider_by_name, word
 
 _HOST_PATH = re.compile(r"[/.~]|[A-Za-z]:\\")  # an absolute or explicitly relative path, or one with a drive
 
@@ -46,7 +46,7 @@ def sandbox_address(text: str) -> SandboxAddress:
     if not session_id.strip() or (slash and not provider_id):
         raise click.BadParameter("must be written as ID or PROVIDER/ID")
     word(text)  # refuses a credential
-    return SandboxAddress(session_id=session_id, provider_id=provider_id or None)
+    return SandboxAddress(session_id=session_id, provider_id=provider_by_name(provider_id) or None)
 
 
 def place(text: str) -> SandboxPath | Path:

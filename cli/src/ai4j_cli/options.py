@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from .address import sandbox_address
-from .parameters import folder, pair, seconds, size, variable, word
+from .parameters import folder, pair, provider_name, seconds, size, variable, word
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -49,7 +49,7 @@ def complete_folder(context: click.Context, parameter: click.Parameter, incomple
 provider_option = click.option(
     "--provider",
     metavar="ID",
-    type=word,
+    type=provider_name,
     shell_complete=complete_provider,
     help="The provider; else $AI4J_SANDBOX_PROVIDER.",
 )

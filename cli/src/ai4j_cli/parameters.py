@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
+
+PROVIDER_ALIASES: Mapping[str, str] = {"cube": "cubesandbox"}
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -28,6 +31,20 @@ def word(text: str) -> str:
         click.BadParameter: As `file_name`.
     """
     return as_typed(file_name(text))
+
+
+def provider_name(text: str) -> str:
+    """Read a provider's id, or another name for it.
+
+    Raises:
+        click.BadParameter: As `word`.
+    """
+    return provider_by_name(word(text))
+
+
+def provider_by_name(name: str) -> str:
+    """Return the provider's id that a name stands for; `name` itself where it stands for none."""
+    return PROVIDER_ALIASES.get(name.lower(), name)
 
 
 def file_name(text: str) -> str:

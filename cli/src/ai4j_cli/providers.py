@@ -11,7 +11,7 @@ import click
 
 from .application import Application, json_option, pass_application
 from .options import complete_file, complete_provider
-from .parameters import file_name, word
+from .parameters import file_name, provider_name
 
 if TYPE_CHECKING:
     from ai4j_sandbox import Admission, ProviderInfo
@@ -79,7 +79,7 @@ def _isolation(info: ProviderInfo) -> str:
 
 
 @click.command("show")
-@click.argument("provider_id", metavar="ID", type=word, shell_complete=complete_provider)
+@click.argument("provider_id", metavar="ID", type=provider_name, shell_complete=complete_provider)
 @json_option
 @pass_application
 def show_command(application: Application, provider_id: str) -> None:
@@ -143,7 +143,7 @@ def _print_settings(settings: Iterable[SettingInForce]) -> None:
 
 
 @click.command("check")
-@click.argument("provider_id", metavar="ID", type=word, shell_complete=complete_provider)
+@click.argument("provider_id", metavar="ID", type=provider_name, shell_complete=complete_provider)
 @click.argument("spec_file", metavar="SPEC.yaml", type=file_name, shell_complete=complete_file)
 @json_option
 @pass_application
@@ -180,7 +180,7 @@ def _print_admission(admission: Admission) -> None:
 
 
 @click.command("doctor")
-@click.argument("provider_id", metavar="[ID]", required=False, type=word, shell_complete=complete_provider)
+@click.argument("provider_id", metavar="[ID]", required=False, type=provider_name, shell_complete=complete_provider)
 @json_option
 @pass_application
 def doctor_command(application: Application, provider_id: str | None) -> int:

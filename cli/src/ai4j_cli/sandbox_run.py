@@ -8,7 +8,7 @@ import click
 
 from .application import Application, json_option, pass_application
 from .options import command_options, complete_file, complete_provider
-from .parameters import file_name, label, pair, upload, word
+from .parameters import file_name, label, pair, provider_name, upload, word
 
 _HELP = """Run a command in a new sandbox, and close the sandbox afterwards.
 
@@ -26,7 +26,7 @@ Ctrl-C, 125 when the sandbox failed, 2 when the request is wrong.
 @click.option(
     "--provider",
     metavar="ID",
-    type=word,
+    type=provider_name,
     shell_complete=complete_provider,
     help="The provider; else $AI4J_SANDBOX_PROVIDER, else local.",
 )

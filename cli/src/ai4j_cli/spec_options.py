@@ -9,13 +9,14 @@ from typing import Any
 from ai4j_sandbox import SandboxConfigError, SandboxSpec
 
 from .application import sensitive_texts
+from .parameters import provider_by_name
 
 PROVIDER_VARIABLE = "AI4J_SANDBOX_PROVIDER"
 
 
 def provider_of_environment() -> str | None:
     """Return the provider that the environment names; a blank variable names none."""
-    return os.environ.get(PROVIDER_VARIABLE, "").strip() or None
+    return provider_by_name(os.environ.get(PROVIDER_VARIABLE, "").strip()) or None
 
 
 def spec_of_file(name: str) -> SandboxSpec:

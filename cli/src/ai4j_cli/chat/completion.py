@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .directive import OPTIONS, PROVIDER_ALIASES, SandboxAction
+from ai4j_cli.parameters import provider_by_name
+
+from .directive import OPTIONS, SandboxAction
 from .words import UnclosedQuoteError, split_words
 
 CHAT_COMMANDS: Mapping[str, str] = {
@@ -94,7 +96,7 @@ def _choices(before: list[str], typed: str, knowledge: Knowledge) -> Mapping[str
         able = knowledge.connecting if action == SandboxAction.ATTACH else knowledge.providers
         return {f"{name} ": "provider" for name in able}
     if action == SandboxAction.ATTACH and len(before) == 2:
-        provider_id = PROVIDER_ALIASES.get(before[1].lower(), before[1])
+        provider_id = provider_by_name(before[1])
         return dict.fromkeys(knowledge.sandbox_ids(provider_id), "sandbox")
     return _options(before, typed)
 

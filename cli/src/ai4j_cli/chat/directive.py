@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ai4j_cli.parameters import provider_by_name
 from ai4j_sandbox.frozen import empty_mapping, freeze
 from ai4j_sandbox.redaction import mask_text
 
@@ -43,8 +44,6 @@ USAGE: Mapping[SandboxAction, str] = {
     SandboxAction.ARTIFACTS: "/sandbox artifacts [glob...]",
     SandboxAction.LOGS: "/sandbox logs [lines]",
 }
-
-PROVIDER_ALIASES: Mapping[str, str] = {"cube": "cubesandbox"}
 
 _NO_CREDENTIALS = "Credentials must come from environment or local config, never from the command line"
 
@@ -157,7 +156,7 @@ def _parse_opening(action: SandboxAction, words: list[str]) -> SandboxDirective:
     given: dict[str, Any] = dict(zip(needed, positional, strict=True))
     workspace = rest.pop(0) if action is SandboxAction.ATTACH and rest and not rest[0].startswith("--") else None
     given |= _options(rest)
-    given["provider_id"] = PROVIDER_ALIASES.get(positional[0].lower(), positional[0])
+    given["provider_id"] = provider_by_name(positional[0])
     if workspace is not None:
         given["workspace"] = _one_workspace(workspace, given.get("workspace"))
     return SandboxDirective(action=action, **given)

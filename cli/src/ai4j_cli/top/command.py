@@ -10,7 +10,7 @@ import click
 
 from ai4j_cli.application import Application, json_option, pass_application
 from ai4j_cli.options import complete_provider
-from ai4j_cli.parameters import seconds, word
+from ai4j_cli.parameters import provider_name, seconds
 
 if TYPE_CHECKING:
     from .board import Board
@@ -30,7 +30,7 @@ paused ones are not woken. Without a terminal that can be redrawn, and with --on
     "--provider",
     "providers",
     metavar="ID",
-    type=word,
+    type=provider_name,
     multiple=True,
     shell_complete=complete_provider,
     help="Only this provider. Repeatable.",
