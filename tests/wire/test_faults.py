@@ -6,6 +6,7 @@ from email.utils import formatdate
 import pytest
 
 from ai4j_sandbox.errors import (
+    Outcome,
     SandboxAuthError,
     SandboxCapacityError,
     SandboxConflictError,
@@ -57,6 +58,15 @@ def test_each_status_becomes_its_most_specific_error(status: int, kind: type[San
     assert type(error) is kind
     assert (error.http_status, error.request_id) == (status, "r-1")
     assert f"GET http://h/x was answered with {status}: m" in error.message
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_web_page_proves_nothing_gone(status: int) -> None:
+    page = HttpReply(status=status, headers={"content-type": "text/html; charset=x"}, body=b"<html>nginx</html>")
+
+    error = error_for(page, "DELETE /sandboxes/a")
+
+    assert (type(error), error.http_status, error.outcome) == (SandboxProtocolError, status, Outcome.NOT_STARTED)
 
 
 def test_unknown_status_is_a_plain_sandbox_error() -> None:

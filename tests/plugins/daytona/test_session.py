@@ -592,6 +592,19 @@ def test_what_is_too_long_for_the_system_is_told_and_is_no_result(
     assert caught.value.outcome is Outcome.NOT_STARTED
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(126, "bash: line 1: /bin/sh: Argument list too long\n"), (127, "zsh: argument list too long: /bin/sh\n")],
+)
+def test_whichever_shell_the_service_takes_says_what_is_too_long(
+    stub: DaytonaStub, session: SandboxSession, code: int, said: str
+) -> None:
+    stub.play(EXECUTE, answer({"exitCode": code, "result": said}))
+
+    with pytest.raises(SandboxConfigError, match="128 KiB"):
+        session.execute(SandboxCommand(command="true"))
+
+
 def test_output_that_the_sandbox_has_no_room_for_is_told_and_is_no_result(real: DaytonaSandboxSession) -> None:
     fill = SandboxCommand(command="cat /dev/zero >/tmp/fill 2>/dev/null")
     real.execute(fill)

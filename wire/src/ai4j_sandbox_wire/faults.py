@@ -107,7 +107,7 @@ def error_for(reply: HttpReply, place: str, explain: Explain | None = None) -> S
         return _redirect(reply, place)
     fault = read_fault(reply, place)
     explained = explain(reply, fault) if explain else None
-    error = explained or _by_status(fault)
+    error = explained or _from_elsewhere(reply, fault) or _by_status(fault)
     error.retry_after = error.retry_after if error.retry_after is not None else retry_after(reply)
     return error.located(http_status=reply.status, request_id=reply.request_id)
 
@@ -117,6 +117,17 @@ def retry_after(reply: HttpReply, now: Callable[[], float] = time.time) -> float
     names = [name for name in reply.headers if name == "retry-after" or name.startswith("retry-after-")]
     waits = [wait for name in names if (wait := _wait_seconds(reply.headers[name], now)) is not None]
     return max(waits, default=None)
+
+
+def _from_elsewhere(reply: HttpReply, fault: Fault) -> SandboxProtocolError | None:
+    """The error for a web page that says "not found": the service does not talk so, and it proves no sandbox gone."""
+    if fault.status not in (404, 410) or reply.content_type != "text/html":
+        return None
+    return SandboxProtocolError(
+        f"{fault.place} was answered with {fault.status} by something that is not the service: {fault.message}",
+        hint="check the service's URL; a web server or proxy may have answered",
+        outcome=Outcome.NOT_STARTED,
+    )
 
 
 def _by_status(fault: Fault) -> SandboxException:

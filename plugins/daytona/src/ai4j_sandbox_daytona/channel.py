@@ -47,8 +47,8 @@ _FEED_SECONDS = 60.0
 _ANSWER_BYTES = 4 * INLINE_BYTES  # base64, as JSON, with air
 
 _TOO_LATE = 408  # the service kept the limit itself, and lost the output
-_CANNOT_EXECUTE = 126
-_TOO_LONG = "Argument list too long"
+_CANNOT_EXECUTE = frozenset((126, 127))  # bash's and zsh's; the service takes whichever shell the sandbox has
+_TOO_LONG = "argument list too long"
 _NO_ANSWER = (None, 502, 503, 504)  # the sandbox itself said nothing
 _TELL_ALL = (SandboxSessionLostError, SandboxProtocolError, SandboxOutcomeUnknownError)
 
@@ -499,7 +499,7 @@ def _plain(executed: Executed) -> Iterator[OutputChunk | ProcessExit]:
     Raises:
         SandboxConfigError: The system cannot hand the command over; it was not started.
     """
-    if executed.exit_code == _CANNOT_EXECUTE and _TOO_LONG in executed.output:
+    if executed.exit_code in _CANNOT_EXECUTE and _TOO_LONG in executed.output.lower():
         raise SandboxConfigError(
             "the command's line, an argument or a variable is longer than the sandbox's system takes (128 KiB each)",
             hint="send long text as stdin or as a file",
