@@ -14,7 +14,7 @@ from aiohttp import web
 
 from ai4j_sandbox.errors import SandboxException
 from ai4j_sandbox_emulator.fleet import Fleet
-from ai4j_sandbox_emulator.json_text import parse_json, whole_number
+from ai4j_sandbox_emulator.json_text import parse_json
 from ai4j_sandbox_emulator.reply import Reply, empty_reply, json_reply
 from ai4j_sandbox_emulator.routing import Match, Router
 from ai4j_sandbox_emulator.sandbox import NewSandbox, Sandbox
@@ -23,7 +23,7 @@ from ai4j_sandbox_emulator.state import OnTimeout, Phase, WrongPhaseError
 
 from . import listing, replies, requests
 from .errors import ApiError, invalid, unknown_sandbox
-from .listing import Key
+from .listing import Key, query_number
 from .replies import Record
 from .requests import CreateRequest
 from .routing import RoutingError, plain_id
@@ -319,7 +319,7 @@ class ControlApi:
 
     async def _metrics(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         sandbox = self._known(parameters)
-        start, end = _number(request, "start", 0), _number(request, "end", None)
+        start, end = query_number(request.query, "start") or 0, query_number(request.query, "end")
         if sandbox.phase is Phase.RUNNING:
             await sandbox.measure()
         shown = [
@@ -343,7 +343,7 @@ class ControlApi:
 
     async def _logs_v1(self, request: web.Request, parameters: dict[str, str]) -> Reply:
         sandbox = self._known(parameters)
-        start, limit = _number(request, "start", 0) or 0, _number(request, "limit", 1000) or 1000
+        start, limit = query_number(request.query, "start") or 0, query_number(request.query, "limit") or 1000
         shown = [entry for entry in sandbox.journal if entry.logged_at * 1000 >= start][:limit]
         return json_reply(
             {
@@ -401,13 +401,3 @@ async def _json(request: web.Request, default: Any = None) -> Any:
 
 def _next_token(token: str | None) -> dict[str, str]:
     return {} if token is None else {"X-Next-Token": token}
-
-
-def _number(request: web.Request, name: str, default: int | None) -> int | None:
-    text = request.query.get(name)
-    if not text:
-        return default
-    number = whole_number(text)
-    if number is None:
-        raise invalid(f"{name} must be a number")
-    return number

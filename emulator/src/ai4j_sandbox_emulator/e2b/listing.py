@@ -150,7 +150,7 @@ def log_page(entries: Sequence[LogEntry], query: Mapping[str, str]) -> list[LogE
     """
     forward = _one_of(query, "direction", ("backward", "forward")) == "forward"
     least = _LEVELS.index(_one_of(query, "level", _LEVELS))
-    cursor = _number(query, "cursor")
+    cursor = query_number(query, "cursor")
     found = [
         entry
         for entry in entries
@@ -158,7 +158,7 @@ def log_page(entries: Sequence[LogEntry], query: Mapping[str, str]) -> list[LogE
         and query.get("search", "") in entry.message
         and (cursor is None or (entry.logged_at * 1000 >= cursor) == forward)
     ]
-    limit = _number(query, "limit")
+    limit = query_number(query, "limit")
     if limit is None or limit > MOST_LOG_LINES:
         limit = MOST_LOG_LINES
     return found[:limit] if forward else found[::-1][:limit]
@@ -171,7 +171,12 @@ def _one_of(query: Mapping[str, str], name: str, allowed: Sequence[str]) -> str:
     return value
 
 
-def _number(query: Mapping[str, str], name: str) -> int | None:
+def query_number(query: Mapping[str, str], name: str) -> int | None:
+    """Return a number from a query; ``None`` where it is not given.
+
+    Raises:
+        ApiError: 400: it is none.
+    """
     text = query.get(name)
     if not text:
         return None
